@@ -20,13 +20,13 @@ class AnswerEvents:
         self._queue: asyncio.Queue[Event] = asyncio.Queue()
 
     def listen(self, event: Event) -> None:
-        """The engine's listener, on its threads."""
-        # A loop that has ended meanwhile hears nothing, and no caller waits for it.
+        """Receives the engine's events, on its threads."""
+        # A loop that has ended meanwhile cannot receive events, and no caller waits for it.
         if getattr(event, "question_id", None) == self._question_id and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
 
     async def next(self, patience_s: float) -> Event | None:
-        """The next event; None if there was none for so long."""
+        """Returns the next event; None if there was none within `patience_s` seconds."""
         try:
             return await asyncio.wait_for(self._queue.get(), patience_s)
         except TimeoutError:

@@ -103,9 +103,9 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """`conversation_id` and `transcript` as a question has them.
+    """`conversation_id` and `transcript`, as in `Question`.
 
-    All passages of its transcript are within `searched`; None: it has no passages.
+    All passages of its transcript lie within `searched`; None means that it has no passages.
     """
 
     conversation_id: str

@@ -98,7 +98,7 @@ def piece(head: Head, index: int = 0, **delta: str) -> Reply:
 
 
 def last_pieces(head: Head, answer: Answer, told: str) -> Iterator[Reply]:
-    """The rest of an answer of which `told` was sent, and its finish reason: of the first, then of the others."""
+    """Yields the rest of an answer after the sent text `told`, and finish reasons: of the first, then of the others."""
     for index, (text, thoughts, reason, citations) in enumerate(_texts(answer)):
         if index:
             yield piece(head, index, role="assistant", content="")
@@ -152,7 +152,7 @@ def of_passage(passage: Passage) -> Reply:
 
 
 def embeddings(model: str, slices: Sequence[Embedded], *, in_base64: bool) -> bytes:
-    """The vectors of all slices in the form of JSON.
+    """Returns the vectors of all slices as JSON.
 
     Encoded vector by vector: millions of numbers at once would block every thread that writes an answer.
     """
@@ -181,7 +181,7 @@ def refusal(error: RagdollError) -> tuple[int, Reply]:
 
 
 def headers(error: RagdollError) -> dict[str, str]:
-    """Headers of an error: OpenAI's clients would retry by themselves, and a model would be loaded three times."""
+    """Returns headers that stop OpenAI's clients from retrying where that is pointless: each try may load a model."""
     is_for_now = isinstance(error, NoCells | ModelUnreadable)
     is_for_good = not is_for_now and isinstance(error, ModelError | GenerationError | Cancelled | EmbedderUnavailable)
     return {"x-should-retry": "false"} if is_for_good and refusal(error)[0] >= 500 else {}

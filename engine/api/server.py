@@ -15,7 +15,7 @@ from engine.protocol import ServerState
 
 log = logging.getLogger(__name__)
 HOST = "127.0.0.1"
-# What prevents the wanted state may pass: another program ends, a disk gets room.
+# Retried, because the obstacle may disappear: another program ends, or a disk gets free space.
 RETRY_S = 3.0
 # How long answers in progress may take to notice that the server ends.
 _END_S = 1.0
@@ -78,7 +78,7 @@ class Server:
         self._retry.start()
 
     def _try_again(self, wanted: ServerSettings | None) -> None:
-        """On the thread of a timer; another one stands for what is wanted since."""
+        """Retries on the thread of a timer; does nothing if a newer timer has replaced it."""
         with self._lock:
             if self._retry is threading.current_thread():
                 self._stand(wanted)

@@ -45,7 +45,7 @@ MAX_BODY_BYTES = 16 * 2**20
 BEAT_S = 10.0
 # How many questions a user may have open: an editor may complete a line while a chat is written.
 MOST_IN_PERSON = 2
-# The next one starts when one has ended.
+# Further searches wait until one of these has ended.
 SEARCHES_AT_ONCE = 2
 _HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 _SCHEME = "bearer "
@@ -101,8 +101,8 @@ class Service:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._since = int(time.time())
         self._is_ending = False
-        # Of their own: hundreds of a script's would hold up every question that is handed over. The engine makes one
-        # after the other, and those of who has left meanwhile are not begun.
+        # A pool of their own: hundreds of searches of a script would otherwise delay every question. The engine runs
+        # them one after another; those whose client has left are not started.
         self._searches = ThreadPoolExecutor(SEARCHES_AT_ONCE, "api search")
 
     def app(self) -> Starlette:
@@ -195,7 +195,7 @@ class Service:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._searches, self._engine.search, *find)
         except (asyncio.CancelledError, RuntimeError):
-            # It was not begun yet, or came too late.
+            # The server ended before the search had started.
             if self._is_ending:
                 raise Cancelled("Ragdoll has stopped searching.") from None
             raise

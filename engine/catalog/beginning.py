@@ -1,7 +1,7 @@
 """The start of a catalogue that replaces a lost one: the tables still hold rows of documents it does not know.
 
-One that was damaged, moved away or put back from a copy leaves the vectors of what it does not have behind. They are
-lent to the same texts when the folders are read again, and dropped when all of them have been.
+If a catalogue was damaged, moved away or restored from a backup, the tables still have vectors of documents that are
+not in it. They are reused for the same texts when the folders are read again, and deleted once all have been read.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _GIVEN = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'docume
 
 
 class BeginningReader(CatalogReader):
-    """Knows whose the rows are that belong to no document."""
+    """Knows which rows without a document may come from a lost catalogue."""
 
     @property
     def is_beginning(self) -> bool:
-        """Whether tables and rows that nothing here is known of may be of a catalogue that is lost."""
+        """Whether unknown tables and rows may come from a lost catalogue."""
         return self._database.row("SELECT 1 FROM beginning") is not None
 
     def meet_strangers(self, unknown: Collection[int]) -> None:
-        """To be called at each start with the ids that the table has and the catalogue has not, before new ones.
+        """Records ids that are in the table but not in the catalogue; called at each start, before new ids are given.
 
-        Ids that were never given here are of a later catalogue, in whose place a copy of before was put back.
+        Ids higher than any given here come from a later catalogue, which was replaced by an older backup.
         """
         with self._database.transaction() as writer:
             row = writer.execute("SELECT first_id, has_strangers FROM beginning").fetchone()
@@ -36,7 +36,7 @@ class BeginningReader(CatalogReader):
                 return
             first_id = max([row["first_id"], *(one + 1 for one in unknown)])
             writer.execute("UPDATE beginning SET first_id = ?, has_strangers = ?", (first_id, bool(unknown)))
-            # None of them is to become another file.
+            # No new document may get one of these ids.
             writer.execute(
                 "INSERT INTO sqlite_sequence (name, seq) SELECT 'documents', 0"
                 " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'documents')"
@@ -46,11 +46,11 @@ class BeginningReader(CatalogReader):
             )
 
     def strangers_among(self, unknown: Collection[int]) -> frozenset[int]:
-        """Those ids that a catalogue of before gave; the others were given, and removed, here."""
+        """Returns those of the ids that a lost catalogue gave; the others were given and removed by this one."""
         row = self._database.row("SELECT first_id FROM beginning WHERE has_strangers")
         return frozenset() if row is None else frozenset(one for one in unknown if one < row["first_id"])
 
     def end_beginning(self) -> None:
-        """Whatever nothing is known of is wanted by nobody from now on."""
+        """Ends the search for rows of a lost catalogue: unknown rows may be deleted from now on."""
         with self._database.transaction() as writer:
             writer.execute("DELETE FROM beginning")

@@ -1,7 +1,7 @@
 """The catalogue for its owner: every change to collections, roots and documents.
 
-Only the index worker changes documents; roots may be entered on the thread that receives the user's request, so that
-it is durable from that moment on. Each method is one transaction, durable when it returns.
+Only the index worker changes documents. Roots may also be added on the thread that receives the user's request, so that
+the request is durable at once. Each method is one transaction, durable when it returns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CATALOG_NAME = "catalog.sqlite"
 
 _IDS = "document_id IN (SELECT value FROM json_each(?))"
 _NO_ROWS = "format = '', title = '', num_pages = 0, num_chunks = 0, embedder = '', shard = NULL"
-# The reason of a stored document (pages left out) holds until it is read again.
+# The reason of a stored document (such as omitted pages) stays valid until it is read again.
 _OUTLIVED = "reason = iif(embedder = '', '', reason)"
 _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r.last)"
 
@@ -45,7 +45,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
     def open(cls, library: Path) -> Catalog:
         """Opens the catalogue in the folder `library`, creating or migrating it.
 
-        What can be read of a damaged one is saved; `problem` reports that.
+        If it is damaged, everything readable is saved into a new one; `problem` reports that.
 
         Raises:
             CatalogBroken: It cannot be opened, or comes from a newer Ragdoll. It is left as it is.
@@ -58,7 +58,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
 
     @property
     def problem(self) -> str:
-        """What happened to a file that was damaged when it was opened, in a sentence; "" if it was whole."""
+        """A sentence about the repair if the file was damaged when it was opened; "" if it was intact."""
         return self._database.problem
 
     @contextmanager
@@ -129,8 +129,8 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
     def forget(self, *paths: str, identities: Mapping[str, str] | None = None) -> frozenset[int]:
         """Removes paths and all below them from the library, in all collections; returns the ids of the documents.
 
-        If a root above one of them stays, the path is excluded, so that a rescan does not add it again; `identities`
-        say what is there, so that it is recognised under another name.
+        If a root above one of them stays, the path is excluded, so that a rescan does not add it again. `identities`
+        identify the files at the paths, so that they are recognised under other names.
 
         Raises:
             NothingThere: Nothing at or below one of the paths is in the library; then nothing is removed.
@@ -159,9 +159,9 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
         return ids
 
     def move_exclusion(self, path: str, place: str, *, leaves: bool = True) -> None:
-        """What was removed from the library at `path` lies at `place` now; if it `leaves`, nothing of it at the path.
+        """Records that an excluded file has moved from `path` to `place`; if not `leaves`, it is excluded at both.
 
-        Nothing happens where the path has been added again since.
+        Does nothing if the path has been added again since.
         """
         with self._database.transaction() as writer:
             writer.execute(
@@ -173,7 +173,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
 
     def note_exclusions(self, identities: Mapping[str, str]) -> None:
-        """What lies now at paths that were removed from the library."""
+        """Records which files are now at excluded paths."""
         with self._database.transaction() as writer:
             writer.executemany(
                 "UPDATE exclusions SET identity = ? WHERE path = ?",
@@ -181,9 +181,9 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             )
 
     def note_mounts(self, found: Mapping[str, str], ended: Iterable[str]) -> None:
-        """Where drives are mounted below roots, as `mounts` tells it, and where none will be again.
+        """Records where drives are mounted below roots, as `mounts` returns it, and removes the `ended` ones.
 
-        Those below no root are forgotten.
+        Mounts that are below no root are removed as well.
         """
         with self._database.transaction() as writer:
             writer.executemany(
@@ -300,9 +300,9 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
             )
 
     def mark_kept(self, document_id: int, remark: str, need: Need = "", content_hash: str = "") -> None:
-        """The document could not be read again, but what is stored of it is right: its file is as it was.
+        """Marks a document as indexed that could not be read again, but whose file and stored rows are unchanged.
 
-        `content_hash` is that of the file, where it is known.
+        `content_hash` is the hash of the file, if it is known.
         """
         with self._database.transaction() as writer:
             writer.execute(
@@ -314,7 +314,7 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
     def mark_unreadable(
         self, document_id: int, error: DocumentUnreadable, file: FoundFile | None = None, content_hash: str = ""
     ) -> None:
-        """The document is skipped or has failed, as the error says. Call it after its rows are gone from LanceDB."""
+        """Marks a document as skipped or failed, as the error says. Call it after its rows are deleted in LanceDB."""
         with self._database.transaction() as writer:
             writer.execute(
                 f"UPDATE documents SET state = ?, reason = ?, needs = ?, absence = '',"
@@ -327,10 +327,10 @@ class Catalog(ScopeReader, FolderReader, NameReader, PasswordReader, WorkReader,
                 self.forget_passwords(document_id)
 
     def set_pending_aside(self, reason: str) -> None:
-        """Pending documents wait no longer: those with stored rows count as indexed, the others as skipped.
+        """Stops waiting for pending documents: those with stored rows count as indexed, the others as skipped.
 
-        Of these no content is known any more, so that they are read where their folder is added again. What is out of
-        reach goes on waiting: nobody could have read it, and it is read when its drive is back.
+        The content hash of skipped ones is cleared, so that they are read if their folder is added again. Documents
+        that are out of reach stay pending, and are read when their drive is back.
         """
         is_waiting = "state = 'pending' AND absence = ''"
         with self._database.transaction() as writer:
@@ -360,10 +360,10 @@ def shown_path(path: str) -> str:
 
 
 def _begin_ids_at(writer: sqlite3.Connection, least: int) -> None:
-    """Ids of documents go on above `least`, a time in milliseconds: no catalogue of before has given these.
+    """Makes new document ids start above `least`, a time in milliseconds, so that no earlier catalogue has given them.
 
-    Chats, runs and kept keys and values outlive a catalogue that is lost, moved away, or put back from a copy: what
-    they cite by id must not become another file.
+    Chats, runs and cached KV outlive a catalogue that is lost, moved away or restored from a backup; an id that they
+    refer to must not be given to another file.
     """
     documents = "SELECT 1 FROM sqlite_sequence WHERE name = 'documents'"
     writer.execute(f"INSERT INTO sqlite_sequence (name, seq) SELECT 'documents', 0 WHERE NOT EXISTS ({documents})")

@@ -1,7 +1,8 @@
 """The catalogue's file: one connection that writes, and a few that read, each lent to one thread at a time.
 
-With write-ahead logging readers never wait for the writer's fsync, so a question is not held up by a document that is
-just being recorded; nor is it by a window that counts and searches a large library. SQLite's errors leave here as ours.
+With write-ahead logging, readers never wait for the writer's fsync, so a question is not delayed while a document is
+being recorded. With several readers, it is not delayed by a window that counts and searches a large library either.
+SQLite's errors are converted to ours here.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from engine.errors import CatalogBroken, DiskFull, RagdollError, is_disk_full
 log = logging.getLogger(__name__)
 
 _BUSY_SECONDS = 30.0
-# The window, a question, the indexer and somebody else.
+# One each for the window, a question, the indexer and another caller.
 _READERS = 4
-# SQLite's side files take so much when they are made.
+# The size of SQLite's side files when they are created.
 _LEAST_ROOM_BYTES = 2**16
-# What a root is, and what it is in; that it was looked at is no change of these.
+# Columns that say what is in which collection; changes of other columns do not matter.
 _COLUMNS_OF_PLACE = {"roots": "collection_id, path, first, last, is_folder", "collections": "name, name_key"}
 
 _MENDED = "The catalogue of the library was damaged and has been repaired; nothing of it is lost."
@@ -44,12 +45,12 @@ _NOTHING_SAVED = (
 
 
 class Database:
-    """Rows out, transactions in; safe from any thread. Transactions of one thread nest, those of others wait."""
+    """Queries and transactions, safe from any thread. Transactions of one thread nest, those of others wait."""
 
     def __init__(self, file: Path) -> None:
         """Opens `file`, creating or migrating it.
 
-        Of one that is damaged what can be read is saved into a new one; `problem` tells of that in a sentence.
+        If it is damaged, everything readable is saved into a new one; `problem` is a sentence about that.
 
         Raises:
             CatalogBroken: The file cannot be opened, or comes from a newer Ragdoll. It is left as it is.
@@ -57,10 +58,10 @@ class Database:
         """
         self._file = file
         self._write_lock = threading.RLock()
-        # Whose pages are warm is lent first.
+        # LIFO, so that the connection with the warmest page cache is used first.
         self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._writing_thread: int | None = None
-        # Transactions that changed roots or collections, and whether the present one does.
+        # The number of transactions that changed roots or collections, and whether the present one does.
         self._num_root_changes, self._changes_roots = 0, False
         self.path_log = PathLog()
         with self._errors_told():
@@ -87,7 +88,7 @@ class Database:
             self._writer.close()
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """All rows of a query: what is committed, and inside a transaction of this thread also what is not yet."""
+        """Returns all rows of a query; within a transaction of this thread including its uncommitted changes."""
         with self._errors_told():
             if self._writing_thread == threading.get_ident():
                 return self._writer.execute(sql, parameters).fetchall()
@@ -100,13 +101,13 @@ class Database:
 
     @property
     def roots_version(self) -> int | None:
-        """Another number whenever roots or collections have changed; None to who changes them in this transaction."""
+        """A number that changes with roots or collections; None within this thread's transaction that changes them."""
         is_ours = self._writing_thread == threading.get_ident()
         return None if is_ours and self._changes_roots else self._num_root_changes
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of the block or nothing; durable when it is left. An inner transaction is part of the outer one."""
+        """Runs the block as a transaction, durable at its end. An inner transaction is part of the outer one."""
         with self._write_lock, self._errors_told():
             if self._writing_thread is not None:
                 yield self._writer
@@ -122,13 +123,13 @@ class Database:
                     self._writer.execute("ROLLBACK")
                 raise
             finally:
-                # Once too often does no harm, and readers see it by now.
+                # After the commit, so that readers see the changes; counting a rollback does no harm.
                 self._num_root_changes += self._changes_roots
                 self._writing_thread, self._changes_roots = None, False
                 self.path_log.close_transaction()
 
     def _watch_roots(self) -> None:
-        """Whatever changes them is noted, be it a collection that takes its roots along."""
+        """Notes all changes of roots and collections by triggers, including cascading deletions."""
         self._writer.create_function("note_root_change", 0, self._note_root_change)
         for table in ("roots", "collections"):
             for change in ("INSERT", "DELETE", f"UPDATE OF {_COLUMNS_OF_PLACE[table]}"):
@@ -170,7 +171,7 @@ class Database:
 
 
 def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
-    """The file, whole and migrated, and what became of it where it was damaged ("" where it was not)."""
+    """Opens the file, intact and migrated; returns also a sentence about a repair, "" if it was not damaged."""
     with suppress(OSError):
         rescue.finish(file)
     is_noted = rescue.is_noted(file)
@@ -206,7 +207,7 @@ def _whole(file: Path) -> sqlite3.Connection:
 
 
 def _are_indices_mended(file: Path) -> bool:
-    """Whether the damage was in indices alone, so that nothing is lost."""
+    """Rebuilds all indices; returns whether that repaired everything, so that nothing is lost."""
     try:
         with closing(_connect(file)) as connection:
             connection.execute("REINDEX")
@@ -218,15 +219,15 @@ def _are_indices_mended(file: Path) -> bool:
 
 
 def _make_private(file: Path) -> None:
-    """Nobody but the owner reads what is in the documents, nor their passwords; SQLite's side files follow suit."""
-    # Where that cannot be, opening the file says why.
+    """Makes the file readable by its owner only; SQLite's side files inherit that."""
+    # If that fails, opening the file reports why.
     with suppress(OSError):
         file.touch(mode=0o600)
         file.chmod(0o600)
 
 
 def _connect(file: Path) -> sqlite3.Connection:
-    # isolation_level None: transactions begin where we say so, not where the sqlite3 module guesses.
+    # isolation_level None: we begin transactions explicitly; the sqlite3 module begins none by itself.
     connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
     connection.create_function("folded", 1, folded, deterministic=True)
@@ -234,9 +235,9 @@ def _connect(file: Path) -> sqlite3.Connection:
 
 
 def folded(path: bytes) -> str:
-    """A path for comparing with what people type: case and composition do not count, nor what is not UTF-8.
+    """Folds a path for comparison with typed text: case and composition are ignored, invalid UTF-8 is replaced.
 
-    SQLite's own `lower` and LIKE know no letters beyond ASCII.
+    SQLite's own `lower` and LIKE only fold ASCII letters.
     """
     return unicodedata.normalize("NFC", path.decode("utf-8", "replace")).casefold()
 
@@ -244,9 +245,9 @@ def folded(path: bytes) -> str:
 def _configure(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA foreign_keys = ON")
-    # FULL, not WAL's usual NORMAL: that may forget the last commits when the power fails. A forgotten removal
-    # would bring a removed document back, and a forgotten id would be given again to another file while LanceDB
-    # holds the first one's rows under it. An fsync per document is nothing beside embedding it.
+    # FULL, not NORMAL, which is usual with WAL but may lose the last commits in a power cut. A lost removal would bring
+    # a document back, and a lost id would be given to another file while LanceDB still has the first one's rows under
+    # it. An fsync per document is cheap compared to embedding it.
     connection.execute("PRAGMA synchronous = FULL")
     faults = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
     if faults != ["ok"]:
@@ -254,7 +255,7 @@ def _configure(connection: sqlite3.Connection) -> None:
 
 
 def _told(error: sqlite3.DatabaseError, file: Path) -> RagdollError | None:
-    """Our error for SQLite's, or None where the fault is in our own use of it."""
+    """Converts an error of SQLite to ours; None if the fault is in our use of it."""
     if is_disk_full(error) or (_is_of_the_disk(error) and _has_no_room(file)):
         return DiskFull(
             f"The disk that holds {file.parent} is full.",
@@ -280,7 +281,7 @@ def _told(error: sqlite3.DatabaseError, file: Path) -> RagdollError | None:
 
 
 def _is_of_the_disk(error: sqlite3.DatabaseError) -> bool:
-    # What SQLite says where it could not make or lengthen its side files.
+    # The errors of SQLite when it cannot create or extend its side files.
     return any(words in str(error) for words in ("disk I/O error", "unable to open"))
 
 

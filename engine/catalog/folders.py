@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from engine.catalog.reader import CatalogReader, Root, span
 
-# A document's `absence` is one of these when the user is to decide, or has decided, about it.
+# A document's `absence` is one of these if the user has to decide, or has decided, about it.
 GONE_AT_ONCE = (
     "More than half of this folder's documents went missing at once. They are kept; remove them from the library "
     "if that was meant."
 )
 KEPT = "It is no longer there; you chose to keep what was read of it."
 
-# While a folder is out of reach nobody can tell whether its files have come back, so the question rests.
+# While a folder is out of reach, nobody can tell whether its files have returned, so the user is not asked.
 _UNDECIDED = (
     "absence = ? AND NOT EXISTS (SELECT 1 FROM roots r WHERE r.absence != ''"
     " AND documents.path >= r.first AND documents.path < r.last)"
@@ -23,7 +23,7 @@ _UNDECIDED = (
 
 @dataclass(frozen=True, slots=True)
 class LinkedFolder:
-    """A root with its counts; of `num_documents`, `num_gone` wait for the user's decision."""
+    """A root with its number of documents, `num_gone` of which wait for the user's decision."""
 
     root: Root
     num_documents: int
@@ -31,19 +31,19 @@ class LinkedFolder:
 
 
 class FolderReader(CatalogReader):
-    """Questions about roots and what is out of reach."""
+    """Queries about roots and documents that are out of reach."""
 
     def linked_folders(self) -> tuple[LinkedFolder, ...]:
-        """Every root, ordered by collection and path."""
+        """Returns all roots, ordered by collection and path."""
         return tuple(self._linked(root) for root in self.roots())
 
     def count_under(self, path: str, is_folder: bool = True) -> int:
-        """How many documents lie below a folder (or at a file's path), in whatever state."""
+        """Counts the documents below a folder, or at a file's path, in any state."""
         first, last = span(path, is_folder)
         return self._count("SELECT count(*) FROM documents d WHERE d.path >= ? AND d.path < ?", (first, last))
 
     def paths_gone(self, folder: str) -> dict[int, str]:
-        """The documents at or below `folder` about which the user is to decide; none while the folder is absent."""
+        """Returns the documents at or below `folder` that wait for a decision; none while the folder is absent."""
         first, last = span(folder, is_folder=True)
         rows = self._database.rows(
             f"SELECT document_id, path FROM documents WHERE {_UNDECIDED} AND (path = ? OR (path >= ? AND path < ?))",

@@ -1,7 +1,7 @@
 """Which vector table is active, which embedding model made it, and how far the library has moved to another one.
 
-A table holds the vectors of one model. While the library moves, new and changed documents go to the table that
-answers and are moved like the others, so nothing is missed; one transaction makes the other table the one that answers.
+A table has the vectors of one model. During a move, new and changed documents go to the active table, and are moved
+like the others, so none is missed. At the end, one transaction makes the other table active.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.catalog.reader import CatalogReader, id_list
 
 @dataclass(frozen=True, slots=True)
 class VectorTable:
-    """A table in the library's folder: its own folder's name, and the model as the settings name it."""
+    """A table in the library's folder; `folder` is its name, `model` the model as the settings name it."""
 
     folder: str
     identity: str
@@ -24,47 +24,47 @@ class VectorTable:
 
     @property
     def name(self) -> str:
-        """The model's, for people."""
+        """The name of the model, for users."""
         return self.identity.rpartition("@")[0]
 
 
 class IndexReader(CatalogReader):
-    """Keeps account of tables and of the move from one to the next."""
+    """Records the tables and the move from one to the next."""
 
     def active_table(self) -> VectorTable | None:
-        """The table that answers; None before the first was made."""
+        """Returns the table that is searched; None before the first one exists."""
         return _table(self._database.row("SELECT * FROM vector_tables WHERE is_active"))
 
     def next_table(self) -> VectorTable | None:
-        """The table to which the library moves; None when it does not."""
+        """Returns the table to which the library moves; None if it does not."""
         return _table(self._database.row("SELECT * FROM vector_tables WHERE NOT is_active"))
 
     def stored_identity(self) -> str:
-        """Whose vectors the documents have, by what is noted of them; "" where there are none."""
+        """Returns the identity of the model recorded for the documents' vectors; "" if there are none."""
         row = self._database.row("SELECT embedder FROM documents WHERE embedder != '' LIMIT 1")
         return str(row["embedder"]) if row is not None else ""
 
     def set_active_table(self, table: VectorTable) -> None:
-        """The table that answers from now on, there being no other whose vectors are wanted."""
+        """Makes this table the active one, without moving documents from another."""
         with self._database.transaction() as writer:
             writer.execute("DELETE FROM vector_tables WHERE is_active OR folder = ?", (table.folder,))
             self._add_table(table, is_active=True)
 
     def begin_move(self, table: VectorTable) -> None:
-        """All documents are to be moved to `table`, whatever was moved before; none when it is the next one already."""
+        """Starts moving all documents to `table`; does nothing if it is the next one already."""
         if self.next_table() == table:
             return
         self.give_up_move()
         self._add_table(table, is_active=False)
 
     def give_up_move(self) -> None:
-        """The library stays where it is."""
+        """Ends the move; the active table stays."""
         with self._database.transaction() as writer:
             writer.execute("DELETE FROM vector_tables WHERE NOT is_active")
             writer.execute("UPDATE documents SET moved = 0 WHERE moved")
 
     def ids_to_move(self, limit: int) -> tuple[int, ...]:
-        """Some documents with rows that the next table does not have as they are now; small ones first."""
+        """Returns some documents that are not moved yet, or have changed since; small ones first."""
         rows = self._database.rows(
             "SELECT document_id FROM documents WHERE embedder != '' AND NOT moved"
             " ORDER BY num_chunks, document_id LIMIT ?",
@@ -73,7 +73,7 @@ class IndexReader(CatalogReader):
         return tuple(row["document_id"] for row in rows)
 
     def mark_moved(self, document_ids: Iterable[int]) -> None:
-        """Their rows are durable in the next table. What changes of them later takes that back."""
+        """Marks documents whose rows are durable in the next table. A later change of a document resets the mark."""
         with self._database.transaction() as writer:
             writer.execute(
                 "UPDATE documents SET moved = 1 WHERE document_id IN (SELECT value FROM json_each(?))",
@@ -81,7 +81,7 @@ class IndexReader(CatalogReader):
             )
 
     def mark_unmoved(self, document_ids: Iterable[int]) -> None:
-        """The next table turned out not to have them."""
+        """Resets the mark of documents that the next table does not have."""
         with self._database.transaction() as writer:
             writer.execute(
                 "UPDATE documents SET moved = 0 WHERE document_id IN (SELECT value FROM json_each(?))",
@@ -89,17 +89,17 @@ class IndexReader(CatalogReader):
             )
 
     def ids_moved(self) -> frozenset[int]:
-        """Documents whose rows the next table has, as they are now."""
+        """Returns the documents whose present rows are in the next table."""
         rows = self._database.rows("SELECT document_id FROM documents WHERE moved AND num_chunks", ())
         return frozenset(row["document_id"] for row in rows)
 
     def moved(self) -> tuple[int, int]:
-        """How many documents are in the next table, of how many that are to be."""
+        """Returns how many documents are in the next table, and how many have to be."""
         row = self._database.row("SELECT count(*) FILTER (WHERE moved), count(*) FROM documents WHERE embedder != ''")
         return (row[0], row[1]) if row is not None else (0, 0)
 
     def complete_move(self) -> bool:
-        """Makes the next table the one that answers, if all documents are in it: at once, and for good."""
+        """Makes the next table the active one if all documents are in it; returns whether it did."""
         with self._database.transaction() as writer:
             following = self.next_table()
             if following is None or self.ids_to_move(1):

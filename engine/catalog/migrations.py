@@ -14,12 +14,12 @@ from engine.errors import CatalogBroken
 
 
 def m001_initial(connection: sqlite3.Connection) -> None:
-    """Collections, the roots in them, and the documents below the roots.
+    """Creates collections, the roots in them, and the documents below the roots.
 
     Paths are the bytes of `os.fsencode`. A root's documents are those with `first <= path < last`, so a document
     belongs to every collection with a root above it and is stored once. AUTOINCREMENT, because the id of a removed
-    document must never be given to another one. `absence` says why a document is out of reach just now
-    ("" when it is not); its state outlives that.
+    document must never be given to another one. `absence` says why a document is out of reach at present ("" if it is
+    not); its state is kept meanwhile.
     """
     connection.execute("""
         CREATE TABLE collections (
@@ -66,14 +66,14 @@ def m001_initial(connection: sqlite3.Connection) -> None:
 
 
 def m002_documents_found(connection: sqlite3.Connection) -> None:
-    """A narrow index of the documents with stored chunks: each search counts them, by format and by day of change."""
+    """Adds a narrow index of documents with stored chunks: each search counts them, by format and day of change."""
     connection.execute("CREATE INDEX documents_found ON documents (format, mtime_ns, num_chunks) WHERE num_chunks > 0")
 
 
 def m003_needs_and_passwords(connection: sqlite3.Connection) -> None:
-    """What the user can give so that a file can be read, and the passwords they want kept; a document may have several.
+    """Adds what a file needs from the user to be read, and saved passwords, of which a document may have several.
 
-    Encrypted files of before are found by what was said of them then, so that a password can be given without
+    Files that were skipped as encrypted are recognised by the stored reason, so that a password can be given without
     reading them again first.
     """
     connection.execute("ALTER TABLE documents ADD COLUMN needs TEXT NOT NULL DEFAULT ''")
@@ -90,15 +90,15 @@ def m003_needs_and_passwords(connection: sqlite3.Connection) -> None:
 
 
 def m004_root_absence(connection: sqlite3.Connection) -> None:
-    """Why a root was out of reach when it was last looked at, "" when it was not."""
+    """Adds why a root was out of reach when it was last scanned, "" if it was not."""
     connection.execute("ALTER TABLE roots ADD COLUMN absence TEXT NOT NULL DEFAULT ''")
 
 
 def m005_work_in_hand(connection: sqlite3.Connection) -> None:
-    """What is read next, what is being read just now, whom a crash is laid to, and what a run had before it.
+    """Adds which documents are read first, which are being read, which may have crashed the engine, and a run's total.
 
-    `begun` is 1 for a document that is read in company and 2 for one that is read alone. All three end with the
-    document's waiting, however it ends.
+    `begun` is 1 for a document that is read together with others and 2 for one that is read alone. All three are reset
+    when the document is no longer pending.
     """
     for column in ("priority", "begun", "suspicion"):
         connection.execute(f"ALTER TABLE documents ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
@@ -116,9 +116,9 @@ def m005_work_in_hand(connection: sqlite3.Connection) -> None:
 
 
 def m006_vector_tables(connection: sqlite3.Connection) -> None:
-    """The table that answers and the one to which the library moves; `moved` documents are in the latter as they are.
+    """Adds the active table and the one to which the library moves; `moved` documents are up to date in the latter.
 
-    Whatever is recorded of a document's chunks anew takes that back.
+    Any change of a document's chunks resets `moved`.
     """
     connection.execute("""
         CREATE TABLE vector_tables (
@@ -135,12 +135,12 @@ def m006_vector_tables(connection: sqlite3.Connection) -> None:
 
 
 def m007_mounts(connection: sqlite3.Connection) -> None:
-    """Where drives were mounted below roots: a folder that is empty without one has lost no document."""
+    """Adds where drives were mounted below roots: an empty folder without its drive has lost no documents."""
     connection.execute("CREATE TABLE mounts (path BLOB PRIMARY KEY) STRICT")
 
 
 def m008_former_names(connection: sqlite3.Connection) -> None:
-    """What collections were called before; a name that another collection has by now is none of these."""
+    """Adds former names of collections, except those that another collection has now."""
     connection.execute("""
         CREATE TABLE former_names (
             name_key TEXT PRIMARY KEY,
@@ -150,11 +150,11 @@ def m008_former_names(connection: sqlite3.Connection) -> None:
 
 
 def m009_beginning(connection: sqlite3.Connection) -> None:
-    """From which id on documents are this catalogue's, for as long as tables may hold rows of one that is lost.
+    """Adds the first document id of this catalogue, as long as tables may have rows of a lost one.
 
-    One that was damaged, moved away or deleted leaves all its vectors behind. They are kept until the folders have been
-    added and read again, because what was embedded once is not embedded again. `has_strangers` says whether there are
-    any, NULL until somebody has looked.
+    A catalogue that was damaged, moved away or deleted leaves its vectors in the tables. They are kept until the
+    folders have been added and read again, so that the same texts need not be embedded again. `has_strangers` says
+    whether there are any, NULL until it was checked.
     """
     connection.execute("CREATE TABLE beginning (first_id INTEGER NOT NULL, has_strangers INTEGER) STRICT")
     if not connection.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'documents'").fetchone():
@@ -162,13 +162,13 @@ def m009_beginning(connection: sqlite3.Connection) -> None:
 
 
 def begin_anew(connection: sqlite3.Connection) -> None:
-    """Of documents that are not in the catalogue the tables may hold rows; ids from now on are above theirs."""
+    """Records that tables may have rows of unknown documents, whose ids are lower than those given from now on."""
     connection.execute("DELETE FROM beginning")
     connection.execute("INSERT INTO beginning (first_id) VALUES (?)", (round(time.time() * 1000),))
 
 
 def m010_names_change(connection: sqlite3.Connection) -> None:
-    """By what a removed file or folder is known under another name, and to which drives links lead."""
+    """Adds the identities of removed files, which may be renamed, and the drives that links lead to."""
     connection.execute("ALTER TABLE exclusions ADD COLUMN identity TEXT NOT NULL DEFAULT ''")
     connection.execute("ALTER TABLE mounts ADD COLUMN drive BLOB")
 
@@ -188,10 +188,10 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
 
 
 def migrate(connection: sqlite3.Connection, file: Path) -> None:
-    """Brings the file to the present shape, each step in a transaction of its own.
+    """Migrates the file to the present schema, each step in a transaction of its own.
 
     Raises:
-        CatalogBroken: The file has been through a step that this Ragdoll does not know.
+        CatalogBroken: The file has a migration that this version does not know.
     """
     connection.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT")
     applied = {row[0] for row in connection.execute("SELECT name FROM migrations")}
@@ -202,7 +202,7 @@ def migrate(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def refuse_unknown(applied: Collection[str], file: Path) -> None:
-    """Raises CatalogBroken where the file has been through a step that this Ragdoll does not know."""
+    """Raises CatalogBroken if the file has a migration that this version does not know."""
     if set(applied) - {step.__name__ for step in MIGRATIONS}:
         raise CatalogBroken(
             f"The library was last used by a newer Ragdoll; this one cannot read {file}.",

@@ -1,7 +1,7 @@
 """Names of collections: which are available, what a collection was called before, and renaming one.
 
-Scripts, chats and other applications know a collection by its name. One that it had before leads to it for as long as
-no other collection is called so.
+Scripts, chats and other applications refer to a collection by name. A former name keeps working until another
+collection gets it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from engine.errors import BadRequest, NothingThere
 
 
 class NameReader(CatalogReader):
-    """Keeps order among names. Whoever is about to change a collection has to know what it is called now."""
+    """Manages names. Changing a collection requires its present name; a former one is refused."""
 
     def rename_collection(self, name: str, new_name: str) -> None:
-        """Gives a collection another name; it may differ in case alone. What is being read or asked goes on.
+        """Renames a collection, also if only the case changes. Indexing and questions in progress continue.
 
         Raises:
-            NothingThere: No collection is called `name` now.
-            BadRequest: The new name is blank, no text, or another collection's.
+            NothingThere: No collection has this name now.
+            BadRequest: The new name is blank, invalid, or another collection's.
         """
         wanted = checked_name(new_name)
         with self._database.transaction() as writer:
@@ -41,10 +41,10 @@ class NameReader(CatalogReader):
             )
 
     def ids_only_in(self, name: str) -> frozenset[int]:
-        """The documents of a collection that are in no other: these leave the library with it.
+        """Returns the documents that are only in this collection, and are removed together with it.
 
         Raises:
-            NothingThere: No collection is called so now.
+            NothingThere: No collection has this name now.
         """
         collection_id = self._named(name)["collection_id"]
         in_others = self._ids(
@@ -55,7 +55,7 @@ class NameReader(CatalogReader):
         return self.document_ids_in_collection(name) - in_others
 
     def _named(self, name: str) -> sqlite3.Row:
-        """The collection that is called so now; one that was called so is not meant by who changes it."""
+        """Returns the collection with this present name. Raises NothingThere for a former name."""
         row = self._collection_row(name)
         if row["name_key"] != name_key(name):
             raise NothingThere(f"The collection {name!r} is called {row['name']!r} now.", "Use that name.")
@@ -63,10 +63,10 @@ class NameReader(CatalogReader):
 
 
 def checked_name(name: str) -> str:
-    """A name that a collection can have, as it is kept.
+    """Returns a valid name as it is stored.
 
     Raises:
-        BadRequest: It is blank, or no text.
+        BadRequest: It is blank, or not UTF-8.
     """
     if not name_key(name):
         raise BadRequest("A collection needs a name.")
@@ -76,5 +76,5 @@ def checked_name(name: str) -> str:
 
 
 def give_up_former(writer: sqlite3.Connection, name: str) -> None:
-    """A collection is called so from now on, whichever was before."""
+    """Removes a name from the former names, because a collection gets it now."""
     writer.execute("DELETE FROM former_names WHERE name_key = ?", (name_key(name),))

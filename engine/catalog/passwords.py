@@ -1,7 +1,7 @@
 """Passwords of documents: those that the user wants kept are in the catalogue, the others in memory only.
 
-The catalogue's file can be read by its owner alone (see `database`); a password in it is as safe as the documents'
-text beside it, and no safer.
+Only the owner can read the catalogue's file (see `database`); a password in it is as safe as the text of the documents
+beside it, and no safer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.catalog.reader import CatalogReader, id_list
 
 
 class PasswordReader(CatalogReader):
-    """Gives, takes and forgets passwords; from any thread."""
+    """Stores and deletes passwords; from any thread."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -23,7 +23,7 @@ class PasswordReader(CatalogReader):
         self._holding = threading.Lock()
 
     def passwords_of(self, document_id: int) -> tuple[str, ...]:
-        """What to try on a document, the latest first."""
+        """Returns the passwords to try on a document, the latest first."""
         kept = self._database.rows(
             "SELECT password FROM passwords WHERE document_id = ? ORDER BY rowid DESC", (document_id,)
         )
@@ -32,7 +32,7 @@ class PasswordReader(CatalogReader):
         return tuple(dict.fromkeys([*held, *(row["password"] for row in kept)]))
 
     def give_password(self, document_ids: Iterable[int], password: str, *, remember: bool) -> None:
-        """A password to try on these documents from now on; `remember` keeps it beyond this session."""
+        """Adds a password to try on these documents; `remember` keeps it beyond this session."""
         ids = list(document_ids)
         with self._holding:
             for document_id in ids:
@@ -46,7 +46,7 @@ class PasswordReader(CatalogReader):
                 )
 
     def forget_passwords(self, document_id: int) -> None:
-        """None of them opened the document."""
+        """Deletes all passwords of a document, because none of them opened it."""
         with self._holding:
             self._held.pop(document_id, None)
         with self._database.transaction() as writer:

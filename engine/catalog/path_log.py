@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-# Who missed more than so many looks at all paths again.
+# A reader that missed more changes than this reads all paths again.
 _MOST_IDS = 50_000
 
 
 class PathLog:
-    """Ids of documents whose paths changed, in order; a mark is how many there were. Safe from any thread."""
+    """Ids of documents whose paths changed, in order; a mark is a position in them. Safe from any thread."""
 
     def __init__(self) -> None:
         self._ids: list[int] = []
@@ -18,11 +18,11 @@ class PathLog:
         self._lock = threading.Lock()
 
     def note(self, document_id: int) -> None:
-        """To be called by the one who writes, within a transaction."""
+        """Records a change; called by the writer, within a transaction."""
         self._in_transaction.append(document_id)
 
     def close_transaction(self) -> None:
-        """What was noted can be read now, or never happened: once too often does no harm."""
+        """Publishes the changes of a transaction. After a rollback they are superfluous, which does no harm."""
         if not self._in_transaction:
             return
         with self._lock:
@@ -33,7 +33,7 @@ class PathLog:
         self._in_transaction = []
 
     def since(self, mark: int | None) -> tuple[int, frozenset[int] | None]:
-        """The mark of now, and what was noted since another; None where that is not known any more."""
+        """Returns the present mark, and the changes since another mark; None if these are no longer known."""
         with self._lock:
             now = self._num_dropped + len(self._ids)
             if mark is None or mark < self._num_dropped:

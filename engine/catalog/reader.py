@@ -16,18 +16,18 @@ from engine.errors import NothingThere
 STATES: tuple[DocumentState, ...] = ("pending", "indexed", "skipped", "failed", "offline")
 
 _SHOWN_STATE = "CASE WHEN d.absence = '' THEN d.state ELSE 'offline' END"
-# What waits to be read needs nothing; what it needed is told again should the reading be cancelled.
+# A document that waits to be read shows no need; what it needed is shown again if reading is cancelled.
 _SHOWN_NEEDS = "iif(d.state = 'pending' AND d.embedder = '', '', d.needs)"
 _SELECT = f"""
     SELECT d.document_id, d.path, {_SHOWN_STATE} AS state, iif(d.absence = '', d.reason, d.absence) AS reason,
         d.size_bytes, d.mtime_ns, d.content_hash, d.format, d.num_chunks, d.title, d.num_pages, d.embedder,
         {_SHOWN_NEEDS} AS needs
     FROM documents d"""
-# Who names a collection may not have heard yet that it has another name now.
+# A caller may still use a former name of a collection.
 _MEANT = """coalesce(
     (SELECT collection_id FROM collections WHERE name_key = ?1),
     (SELECT collection_id FROM former_names WHERE name_key = ?1))"""
-# From each root to what lies below it: the other way round, every document would be held against every root.
+# CROSS JOIN fixes the order, from roots to documents: otherwise every document would be compared with every root.
 _IN_COLLECTION = """d.document_id IN (
     SELECT c.document_id FROM roots r CROSS JOIN documents c
     WHERE r.collection_id = ? AND c.path >= r.first AND c.path < r.last)"""
@@ -50,7 +50,7 @@ class Root:
     absence: str = ""
 
     def covers(self, path: str) -> bool:
-        """Whether a document at `path` belongs to this root."""
+        """Returns whether a document at `path` belongs to this root."""
         first, last = span(self.path, self.is_folder)
         return first <= os.fsencode(path) < last
 
@@ -59,28 +59,28 @@ _BELOW = "WHERE d.path = ? OR (d.path >= ? AND d.path < ?)"
 
 
 def span(path: str, is_folder: bool) -> tuple[bytes, bytes]:
-    """The half-open range of paths below a folder ("/a/" up to "/a0", the sign after the slash), or of one file."""
+    """Returns the half-open range of paths below a folder ("/a/" to "/a0", as "0" follows "/"), or of one file."""
     raw = os.fsencode(path)
     return (raw.rstrip(b"/") + b"/", raw.rstrip(b"/") + b"0") if is_folder else (raw, raw + b"\0")
 
 
 def name_key(name: str) -> str:
-    """Names that differ only in case or composition are one collection, shown as it was written first."""
-    # What is no text is no collection's name: none is entered with it.
+    """Returns the key of a name: names that differ only in case or composition have the same one."""
+    # Invalid text gets a key as well, which no collection has.
     return unicodedata.normalize("NFC", name.encode("utf-8", "backslashreplace").decode().strip()).casefold()
 
 
 def id_list(document_ids: Iterable[int]) -> str:
-    """Ids as the one JSON parameter of `IN (SELECT value FROM json_each(?))`; the number of parameters is limited."""
+    """Encodes ids as a single parameter of `IN (SELECT value FROM json_each(?))`; SQLite limits their number."""
     return json.dumps(list(document_ids))
 
 
 class CatalogReader:
-    """Questions to the catalogue. Every answer is a frozen value of the moment it was asked."""
+    """Queries of the catalogue. Every result is a frozen value of that moment."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # With the version of the roots that it is of.
+        # With the version of the roots that it was made of.
         self._kept_collections: tuple[int, _Collections] | None = None
 
     # --- collections and roots ---
@@ -89,10 +89,10 @@ class CatalogReader:
         return tuple(row["name"] for row in self._database.rows("SELECT name FROM collections ORDER BY name_key"))
 
     def require_collection(self, name: str) -> str:
-        """The collection's name as it was written first, or as it is now where it was called otherwise before.
+        """Returns the present name of a collection, by its present or a former name in any case.
 
         Raises:
-            NothingThere: No collection is called so, or was; the way out names those there are.
+            NothingThere: No collection has or had this name; the way out lists the existing ones.
         """
         return str(self._collection_row(name)["name"])
 
@@ -100,7 +100,7 @@ class CatalogReader:
         return tuple(filter(None, map(self._counted, self.collection_names())))
 
     def root(self, collection_id: int, path: str) -> Root:
-        """The root at a path, which its collection has."""
+        """Returns the root at a path, which must exist in the collection."""
         row = self._database.row(
             "SELECT r.*, c.name FROM roots r JOIN collections c USING (collection_id)"
             " WHERE r.collection_id = ? AND r.path = ?",
@@ -110,7 +110,7 @@ class CatalogReader:
         return _root(row)
 
     def roots(self, collection: str | None = None) -> tuple[Root, ...]:
-        """What the user added, ordered by collection and path."""
+        """Returns what the user added, ordered by collection and path."""
         rows = self._database.rows(
             "SELECT r.*, c.name FROM roots r JOIN collections c USING (collection_id)"
             f" WHERE ?1 IS NULL OR r.collection_id = {_MEANT} ORDER BY c.name_key, r.path",
@@ -119,16 +119,16 @@ class CatalogReader:
         return tuple(_root(row) for row in rows)
 
     def exclusions(self) -> frozenset[str]:
-        """Files and folders below roots that the user removed from the library."""
+        """Returns files and folders below roots that the user removed from the library."""
         return frozenset(os.fsdecode(row["path"]) for row in self._database.rows("SELECT path FROM exclusions"))
 
     def identities_removed(self) -> dict[str, str]:
-        """The same, each with what lay there by its inode and such; "" where nobody has looked yet."""
+        """Returns the same paths with the identity (inode and such) of each file; "" if it is not known yet."""
         rows = self._database.rows("SELECT path, identity FROM exclusions")
         return {os.fsdecode(row["path"]): row["identity"] for row in rows}
 
     def mounts(self) -> dict[str, str]:
-        """Paths below roots where drives were mounted, each with where: there, or where a link at the path led."""
+        """Returns paths below roots with a mounted drive, each with the mount point, which a link may lead to."""
         rows = self._database.rows("SELECT path, coalesce(drive, path) AS drive FROM mounts ORDER BY path")
         return {os.fsdecode(row["path"]): os.fsdecode(row["drive"]) for row in rows}
 
@@ -143,19 +143,19 @@ class CatalogReader:
         name: str = "",
         document_ids: Iterable[int] | None = None,
     ) -> tuple[tuple[Document, ...], int]:
-        """One page of documents ordered by path, and how many there are in all; no states means every state.
+        """Returns a page of documents ordered by path, and their total number; no states means every state.
 
-        Every word of `name` occurs in the path of each of them, in whatever case; `document_ids` None means all.
+        Their paths contain every word of `name`, in any case; `document_ids` None means all.
 
         Raises:
-            NothingThere: No collection is called so.
+            NothingThere: There is no such collection.
         """
         where, parameters = self._filter(collection, states, name, document_ids)
         page = self._select(f"WHERE {where} ORDER BY d.path LIMIT ? OFFSET ?", (*parameters, limit, offset))
         return page, self._count(f"SELECT count(*) FROM documents d WHERE {where}", parameters)
 
     def documents_in_state(self, state: DocumentState) -> tuple[Document, ...]:
-        """All documents in a state, ordered by path."""
+        """Returns all documents in a state, ordered by path."""
         where, parameters = self._filter(None, (state,))
         return self._select(f"WHERE {where} ORDER BY d.path", parameters)
 
@@ -163,12 +163,12 @@ class CatalogReader:
         return _first(self._select("WHERE d.document_id = ?", (document_id,)))
 
     def documents_by_id(self, document_ids: Iterable[int]) -> dict[int, Document]:
-        """Those of the ids that are known. A row of LanceDB whose document is not among them must not be cited."""
+        """Returns the known documents among the ids. Rows of LanceDB of unknown documents must not be cited."""
         found = self._select("WHERE d.document_id IN (SELECT value FROM json_each(?))", (id_list(document_ids),))
         return {document.document_id: document for document in found}
 
     def paths_of(self, document_ids: Iterable[int]) -> dict[int, str]:
-        """Where the known ones of these documents lie; cheaper than `documents_by_id`."""
+        """Returns the paths of the known documents among the ids; cheaper than `documents_by_id`."""
         rows = self._database.rows(
             "SELECT document_id, path FROM documents WHERE document_id IN (SELECT value FROM json_each(?))",
             (id_list(document_ids),),
@@ -179,11 +179,11 @@ class CatalogReader:
         return _first(self._select("WHERE d.path = ?", (os.fsencode(path),)))
 
     def documents_under(self, path: str) -> tuple[Document, ...]:
-        """The document at `path`, and all below it if it is a folder; ordered by path."""
+        """Returns the document at `path`, and all below it if it is a folder; ordered by path."""
         return self.documents_below([path])[path]
 
     def documents_below(self, paths: Iterable[str]) -> dict[str, tuple[Document, ...]]:
-        """Of each path, the document at it and all below it; for many paths quicker than one after the other."""
+        """Returns `documents_under` each path; for many paths faster than one after the other."""
         collections, found = self._collections(), {}
         for path in paths:
             at = (os.fsencode(path), *span(path, is_folder=True))
@@ -192,58 +192,58 @@ class CatalogReader:
         return found
 
     def ids_below(self, path: str) -> frozenset[int]:
-        """The document at `path`, and all below it if it is a folder."""
+        """Returns the ids of the document at `path`, and of all below it if it is a folder."""
         at = (os.fsencode(path), *span(path, is_folder=True))
         return self._ids(f"SELECT d.document_id FROM documents d {_BELOW}", at)
 
     def has_below(self, path: str) -> bool:
-        """Whether a document lies at or below `path`."""
+        """Returns whether a document is at or below `path`."""
         at = (os.fsencode(path), *span(path, is_folder=True))
         return self._database.row(f"SELECT 1 FROM documents d {_BELOW} LIMIT 1", at) is not None
 
     def any_below(self, path: str, state: DocumentState | None = None) -> Document | None:
-        """A document at or below `path`, in that state if one is named; as quick where a hundred thousand lie there."""
+        """Returns any one document at or below `path`, in `state` if given; fast even for a hundred thousand."""
         at = "(d.path = ?1 OR (d.path >= ?2 AND d.path < ?3))"
         wanted = f"WHERE {at} AND (?4 IS NULL OR {_SHOWN_STATE} = ?4) LIMIT 1"
         return _first(self._select(wanted, (os.fsencode(path), *span(path, is_folder=True), state)))
 
     def documents_needing(self, need: Need) -> tuple[Document, ...]:
-        """Documents that could be read, or read better, if they were given this; ordered by path."""
+        """Returns documents that could be read, or read better, with this; ordered by path."""
         return self._select(
             f"WHERE d.needs = ? AND d.needs != '' AND {_SHOWN_NEEDS} = d.needs ORDER BY d.path", (need,)
         )
 
     def documents_of_size(self, size_bytes: int) -> tuple[Document, ...]:
-        """Documents whose content, when it was read, was so long."""
+        """Returns documents whose content had this size when it was read."""
         return self._select("WHERE d.size_bytes = ? AND d.content_hash != ''", (size_bytes,))
 
     def has_read_size(self, size_bytes: int) -> bool:
-        """Whether `sizes_read` has this one."""
+        """Returns whether `sizes_read` contains this size."""
         found = "SELECT 1 FROM documents d WHERE d.size_bytes = ? AND d.content_hash != '' LIMIT 1"
         return self._database.row(found, (size_bytes,)) is not None
 
     def sizes_read(self) -> frozenset[int]:
-        """The sizes in bytes of all contents that were ever read: a file of another size is surely new."""
+        """Returns the sizes in bytes of all contents that were read: a file of any other size is new."""
         return self._ids("SELECT DISTINCT d.size_bytes FROM documents d WHERE d.content_hash != ''", ())
 
     def ids_with_rows(self) -> frozenset[int]:
-        """Documents of which the catalogue says that their rows are stored, out of reach or not."""
+        """Returns documents with stored rows according to the catalogue, including those out of reach."""
         return self._ids("SELECT d.document_id FROM documents d WHERE d.embedder != ''", ())
 
     def ids_with_rows_since(self, mtime_ns: int) -> frozenset[int]:
-        """Those of them whose files have changed since then."""
+        """Returns those of `ids_with_rows` whose files have changed since then."""
         wanted = "SELECT d.document_id FROM documents d WHERE d.embedder != '' AND d.mtime_ns >= ?"
         return self._ids(wanted, (mtime_ns,))
 
     def ids_to_read(self) -> frozenset[int]:
-        """Documents that wait to be read, out of reach or not."""
+        """Returns documents that wait to be read, including those out of reach."""
         return self._ids("SELECT d.document_id FROM documents d WHERE d.state = 'pending'", ())
 
     def document_ids_in_collection(self, collection: str) -> frozenset[int]:
-        """The ids of a collection's documents in whatever state: what a search in it is confined to.
+        """Returns the ids of all documents of a collection, in any state.
 
         Raises:
-            NothingThere: No collection is called so.
+            NothingThere: There is no such collection.
         """
         where, parameters = self._filter(collection, ())
         return self._ids(f"SELECT d.document_id FROM documents d WHERE {where}", parameters)
@@ -251,7 +251,7 @@ class CatalogReader:
     def documents_by_state(
         self, collection: str | None = None, name: str = "", document_ids: Iterable[int] | None = None
     ) -> dict[str, int]:
-        """Counts for each state, zeros included, of what `documents` would give. Raises as it does."""
+        """Counts the documents that `documents` would return by state, including zeros. Raises as it does."""
         where, parameters = self._filter(collection, (), name, document_ids)
         rows = self._database.rows(
             f"SELECT {_SHOWN_STATE} AS shown, count(*) AS number FROM documents d WHERE {where} GROUP BY shown",
@@ -260,15 +260,15 @@ class CatalogReader:
         return dict.fromkeys(STATES, 0) | {row["shown"]: row["number"] for row in rows}
 
     def num_chunks(self, collection: str | None = None) -> int:
-        """Chunks of all documents, or of a collection's. Raises as `documents` does."""
+        """Counts the chunks of all documents, or of a collection's. Raises as `documents` does."""
         where, parameters = self._filter(collection, ())
         return self._count(f"SELECT coalesce(sum(d.num_chunks), 0) FROM documents d WHERE {where}", parameters)
 
     def num_chunks_arrived(self) -> int:
-        """Chunks ever written, removed ones included."""
+        """Returns the number of chunks ever written, including removed ones."""
         return self._count("SELECT num_chunks FROM arrivals", ())
 
-    # --- how it is asked ---
+    # --- inside ---
 
     def _filter(
         self,
@@ -301,7 +301,7 @@ class CatalogReader:
         return row
 
     def _counted(self, name: str) -> Collection | None:
-        """None where it was deleted, or left with its last root, while it was looked at."""
+        """Returns a collection with its counts; None if it was deleted in the meantime."""
         try:
             row = self._collection_row(name)
             former = "SELECT name FROM former_names WHERE collection_id = ? ORDER BY name_key"
@@ -323,7 +323,7 @@ class CatalogReader:
         return tuple(_document(row, collections) for row in rows)
 
     def _collections(self) -> _Collections:
-        """By the roots as they are now; kept for as long as these stay, as there may be thousands of them."""
+        """Returns the collections by the present roots; cached, because there may be thousands of roots."""
         version, kept = self._database.roots_version, self._kept_collections
         if kept is not None and kept[0] == version:
             return kept[1]
@@ -353,9 +353,9 @@ def _root(row: sqlite3.Row) -> Root:
 
 
 class _Collections:
-    """Which collections a document is in, in the order of `roots`: those with a root at its path or above it.
+    """Finds the collections of a document, in the order of `roots`: those with a root at its path or above it.
 
-    Somebody may link thousands of single files: these are found by their paths, and only folders gone through.
+    A user may link thousands of single files, so these are looked up by path; only folders are searched one by one.
     """
 
     def __init__(self, roots: Iterable[Root]) -> None:
@@ -375,7 +375,7 @@ class _Collections:
 
 
 def _document(row: sqlite3.Row, collections: _Collections) -> Document:
-    # By position: a library has a hundred thousand of them, and a rescan looks at each.
+    # By position, for speed: a rescan reads a hundred thousand of them.
     document_id, path, *rest = row
     return Document(document_id, collections.of(path), os.fsdecode(path), *rest)
 

@@ -1,7 +1,7 @@
 """Saves what can still be read of a damaged catalogue into a new one, row by row, as the window does with its chats.
 
-The damaged file is kept beside. What is lost of it is found again by a look at the folders, and the vectors of those
-files are in the table still (see `m009_beginning`), so that damage costs reading, and no embedding.
+The damaged file is kept beside it. Lost documents are found again by scanning the folders, and their vectors are still
+in the table (see `m009_beginning`), so they are read again, but not embedded again.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from engine.catalog.migrations import begin_anew, migrate, refuse_unknown
 
 log = logging.getLogger(__name__)
 
-# Of runs and migrations the new file has its own.
+# Not runs and migrations, which the new file has of its own.
 _TABLES = ("collections", "roots", "documents", "arrivals", "passwords", "vector_tables", "mounts", "former_names")
 _LEAST_NUMBER, _HIGHEST_NUMBER = -(2**63), 2**63 - 1
-# Between two pages that cannot be read, where no index tells which rows there are.
+# The most queries between two unreadable pages if no index lists the rows.
 _MOST_PROBES = 4096
 _MENDING = (
     "DELETE FROM passwords WHERE document_id NOT IN (SELECT document_id FROM documents)",
     "DELETE FROM former_names WHERE collection_id NOT IN (SELECT collection_id FROM collections)",
-    # It is one number, and what is stored is the least that it was.
+    # If it is lost, the number of stored chunks is its lower bound.
     "INSERT INTO arrivals SELECT coalesce(sum(num_chunks), 0) FROM documents WHERE NOT EXISTS (SELECT 1 FROM arrivals)",
-    # What is lost is found by a look at all of them.
+    # All folders are scanned again, which finds lost documents.
     "UPDATE roots SET is_surveyed = 0",
 )
 
@@ -47,12 +47,12 @@ class Rescued:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file itself was found to be wrong; all else has a kind of its own."""
+    """Returns whether an error means that the file is damaged; other errors have classes of their own."""
     return type(error) is sqlite3.DatabaseError or "not decode to UTF-8" in str(error)
 
 
 def note_damage(file: Path) -> None:
-    """Has the file rescued when it is opened the next time: damage was met that a look at its pages may not see."""
+    """Makes the next opening rescue the file: damage was found that a check of its pages may not detect."""
     with suppress(OSError):
         _mark(file).touch()
 
@@ -66,18 +66,18 @@ def _mark(file: Path) -> Path:
 
 
 def finish(file: Path) -> None:
-    """Ends a rescue that a kill cut off between its last two steps. Raises OSError."""
+    """Completes a rescue that was killed between its last two steps. Raises OSError."""
     rescued = _rescued(file)
     if rescued.exists() and not file.exists():
         rescued.replace(file)
 
 
 def replace(file: Path) -> Rescued:
-    """Has a new file with all that can be read in the place of a damaged one.
+    """Replaces a damaged file with a new one that has everything readable.
 
     Raises:
-        CatalogBroken: A newer Ragdoll has written the file. It is left as it is.
-        sqlite3.OperationalError: The new file cannot be written, for want of room, say; likewise.
+        CatalogBroken: A newer version has written the file. It is left unchanged.
+        sqlite3.OperationalError: The new file cannot be written, for example because the disk is full. Likewise.
         OSError: Likewise.
     """
     rescued = _rescued(file)
@@ -85,7 +85,7 @@ def replace(file: Path) -> Rescued:
     try:
         rescued.touch(mode=0o600)
         with closing(sqlite3.connect(rescued, isolation_level=None)) as into:
-            # As it is written in one go, and is nothing before its end.
+            # It is written in one transaction and not used before it is complete, so it needs no write-ahead log.
             into.execute("PRAGMA journal_mode = DELETE")
             into.execute("PRAGMA foreign_keys = OFF")
             migrate(into, file)
@@ -104,7 +104,7 @@ def _rescued(file: Path) -> Path:
 
 
 def _set_aside(file: Path) -> Path:
-    """Moves the database and what SQLite keeps beside it out of the way, itself last; returns where it is now."""
+    """Renames SQLite's side files and then the database; returns its new path."""
     stamp, number = time.strftime("%Y%m%d-%H%M%S"), 1
     kept = file.with_name(f"{file.stem}.set-aside-{stamp}{file.suffix}")
     while kept.exists():
@@ -124,7 +124,7 @@ def _remove(file: Path) -> None:
 
 def _rescue(damaged: Path, into: sqlite3.Connection) -> tuple[int, int]:
     wal = damaged.with_name(f"{damaged.name}-wal")
-    # Where there is nothing to put together, nothing need lie beside it either.
+    # Without a write-ahead log, SQLite need not create side files.
     mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
     with closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?{mode}", uri=True)) as source:
         source.text_factory = _decoded
@@ -146,12 +146,12 @@ def _rescue(damaged: Path, into: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _decoded(text: bytes) -> str:
-    # One character that is damaged does not cost the row.
+    # A damaged character is replaced, so that the row is not lost.
     return text.decode(errors="replace")
 
 
 def _refuse_newer(source: sqlite3.Connection, damaged: Path) -> None:
-    """Raises CatalogBroken where steps are known to have been taken that this Ragdoll does not know."""
+    """Raises CatalogBroken if the file has migrations that this version does not know."""
     with suppress(sqlite3.DatabaseError):
         refuse_unknown({name for (name,) in source.execute("SELECT name FROM migrations")}, damaged)
 
@@ -164,27 +164,27 @@ def _copy(source: sqlite3.Connection, into: sqlite3.Connection, table: str) -> N
 
 
 def _copy_exclusions(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
-    """These have no numbers: from both ends."""
+    """Copies exclusions from both ends, because this table has no row ids."""
     columns = _common_columns(source, into, "exclusions")
     select = f"SELECT {', '.join(columns)} FROM exclusions"
     for order in ("ASC", "DESC") if "path" in columns else ():
         for values in _until_damage(source, f"{select} ORDER BY path {order}")[0]:
             _put(into, "exclusions", columns, values)
-            # By its path alone, where damage has made nothing of the rest.
+            # With its path only, if the other columns are invalid.
             _put(into, "exclusions", ["path"], [values[columns.index("path")]])
 
 
 def _put_roots_back(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
-    """Of folders and collections that cannot be read, what the indices of their names have: what a library begins with.
+    """Restores unreadable roots and collections from their indices, which have paths and names.
 
-    They are few, and so lie on one page each.
+    They are few, so each index is on a single page.
     """
     for row_id, collection_id, path in _until_damage(
         source, "SELECT rowid, collection_id, path FROM roots INDEXED BY sqlite_autoindex_roots_1"
     )[0]:
         if not isinstance(path, bytes):
             continue
-        # As `catalog.span` has it; whether it is a folder, what lies below it tells where it is out of reach.
+        # As in `span`. If the path is out of reach, it is a folder if documents are below it.
         first, last = path.rstrip(b"/") + b"/", path.rstrip(b"/") + b"0"
         below = into.execute("SELECT 1 FROM documents WHERE path >= ? AND path < ? LIMIT 1", (first, last)).fetchone()
         is_folder = below is not None or os.path.isdir(path)
@@ -207,14 +207,14 @@ def _put_roots_back(source: sqlite3.Connection, into: sqlite3.Connection) -> Non
 
 
 def _put(into: sqlite3.Connection, table: str, columns: list[str], values: list[object] | _Row) -> None:
-    """IGNORE, and what is no value of its column: what damage has made of a row is no row."""
+    """Inserts a row; rows that exist already or that have invalid values are skipped."""
     marks = ", ".join("?" * len(columns))
     with suppress(sqlite3.IntegrityError):
         into.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})", values)
 
 
 def _common_columns(source: sqlite3.Connection, into: sqlite3.Connection, table: str) -> list[str]:
-    """Those that the table has in both; none where nothing at all can be read."""
+    """Returns the columns that the table has in both files; none if it cannot be read at all."""
     try:
         return sorted(_columns(source, table) & _columns(into, table))
     except sqlite3.DatabaseError:
@@ -226,7 +226,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _rows(source: sqlite3.Connection, table: str, columns: str) -> Iterator[_Row]:
-    """All rows that can be read, each after its number: from both ends up to the damage, and what lies within that."""
+    """Yields all readable rows, each with its row id first: from both ends to the damage, then those in between."""
     select = f"SELECT rowid, {columns} FROM {table}"
     between = f"{select} WHERE rowid > ? AND rowid < ? ORDER BY rowid"
     rows, gap = _from_both_ends(source, between, _LEAST_NUMBER, _HIGHEST_NUMBER)
@@ -243,7 +243,7 @@ def _rows(source: sqlite3.Connection, table: str, columns: str) -> Iterator[_Row
 
 
 def _probed(source: sqlite3.Connection, between: str, low: int, high: int) -> Iterator[_Row]:
-    """Halved again and again, the wide gaps first: ids are times, so that there are far more numbers than rows."""
+    """Yields rows in a gap by bisection, widest gaps first: ids are times, so row ids are sparse."""
     gaps, probes = deque([(low, high)]), 0
     while gaps and probes < _MOST_PROBES:
         low, high = gaps.popleft()
@@ -254,7 +254,7 @@ def _probed(source: sqlite3.Connection, between: str, low: int, high: int) -> It
             probes += 1
             rows, gap = _from_both_ends(source, between, first, last)
             yield from rows
-            # One number that cannot be read is no gap.
+            # A single unreadable row id need not be divided.
             if gap is not None and gap[1] - gap[0] > 2:
                 gaps.append(gap)
 
@@ -262,7 +262,7 @@ def _probed(source: sqlite3.Connection, between: str, low: int, high: int) -> It
 def _from_both_ends(
     source: sqlite3.Connection, between: str, low: int, high: int
 ) -> tuple[list[_Row], tuple[int, int] | None]:
-    """The rows from either end up to the damage, and between which numbers it lies; None where there is none."""
+    """Returns the rows from both ends to the damage, and the row ids around it; None if there is no damage."""
     upwards, is_damaged = _until_damage(source, between, (low, high))
     if not is_damaged:
         return upwards, None
@@ -272,20 +272,20 @@ def _from_both_ends(
 
 
 def _number(rows: list[_Row], otherwise: int) -> int:
-    """Of the last of these rows."""
+    """Returns the row id of the last row."""
     number = rows[-1][0] if rows else otherwise
     return number if isinstance(number, int) else otherwise
 
 
 def _numbers_in_indices(source: sqlite3.Connection, table: str) -> set[int] | None:
-    """The numbers of all rows, by an index that can be read to its end; None where there is none."""
+    """Returns all row ids from an index that can be read completely; None if there is none."""
     try:
         indices = source.execute("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ?", (table,))
         names = [name for (name,) in indices]
     except sqlite3.DatabaseError:
         return None
     for name in names:
-        # An index of some rows only is none to go by, which SQLite says itself.
+        # SQLite itself refuses a partial index here.
         found, is_damaged = _until_damage(source, f'SELECT rowid FROM {table} INDEXED BY "{name}"')
         if found and not is_damaged:
             return {number for (number,) in found if isinstance(number, int)}
@@ -293,7 +293,7 @@ def _numbers_in_indices(source: sqlite3.Connection, table: str) -> set[int] | No
 
 
 def _until_damage(source: sqlite3.Connection, select: str, parameters: tuple[int, ...] = ()) -> tuple[list[_Row], bool]:
-    """The rows up to the first that cannot be read, and whether there is such a one."""
+    """Returns the rows up to the first unreadable one, and whether there is one."""
     rows: list[_Row] = []
     try:
         for row in source.execute(select, parameters):

@@ -1,7 +1,6 @@
 """Queries of a search: which documents its filters leave, how many those are, and where they are.
 
-Each question to it is a scan of one narrow index at most, so that a library of a hundred thousand documents answers
-within the time of a keystroke.
+Each query scans one narrow index at most, so that it takes milliseconds in a library of a hundred thousand documents.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from engine.catalog.reader import CatalogReader, id_list, span
 from engine.core import Document, Filters
 from engine.errors import BadRequest, NothingThere
 
-# Written as the partial index `documents_found` has it; who has no chunks stored has nothing to find.
+# In the words of the partial index `documents_found`; a document without chunks cannot be found.
 _STORED = "d.num_chunks > 0"
 _ASCII_RUN = re.compile(r"(?:[\x21-\x7e](?![\u0300-\u036f]))+")
-# What ß and ligatures become.
+# What case folding turns ß and ligatures into.
 _FOLDED_TO = re.compile(r"ss|ffi|ffl|ff|fi|fl|st")
-# Of more names than these it takes less time to compare all paths in Python.
+# With more names than this, comparing all paths in Python is faster.
 _MOST_PATTERNS = 16
 _NS_PER_SECOND = 1_000_000_000
-# As far from 1970 as the catalogue can tell of a file.
+# The largest time that the catalogue can store.
 _MOST_NS, _EPOCH_YEAR = 2**63 - 1, 1970
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where a document lies, whether that is out of reach just now, and how many chunks it has."""
+    """The path of a document, whether it is out of reach, and its number of chunks."""
 
     path: str
     is_offline: bool
@@ -40,7 +39,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much there is to search: documents with stored chunks, and those chunks."""
+    """How much there is to search: the number of documents with stored chunks, and of those chunks."""
 
     files: int
     chunks: int
@@ -48,7 +47,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Files, and folders that hold files, whose own name was looked for."""
+    """Files, and folders with files, that have one of the names that were searched for."""
 
     files: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
@@ -56,9 +55,9 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class ChangedPaths:
-    """Where documents lie now that came, went or were moved since a mark; without an entry, they are gone.
+    """Paths of documents that were added, removed or moved since a mark; documents without a path were removed.
 
-    `document_ids` None: `paths` are all there are. The next time is asked with `mark`.
+    `document_ids` None means that `paths` has all documents. `mark` is for the next call.
     """
 
     mark: int
@@ -67,10 +66,10 @@ class ChangedPaths:
 
 
 class ScopeReader(CatalogReader):
-    """Questions that a search asks. Every answer is of the moment it was asked."""
+    """Queries of a search. Every result is of that moment."""
 
     def located(self, document_ids: Iterable[int]) -> dict[int, Located]:
-        """The known ones of these documents; a row of LanceDB whose document is not among them must not be cited."""
+        """Returns the known documents among the ids; rows of LanceDB of unknown documents must not be cited."""
         rows = self._database.rows(
             "SELECT document_id, path, absence != '', num_chunks FROM documents"
             " WHERE document_id IN (SELECT value FROM json_each(?))",
@@ -79,11 +78,11 @@ class ScopeReader(CatalogReader):
         return {row[0]: Located(os.fsdecode(row[1]), bool(row[2]), row[3]) for row in rows}
 
     def ids_in_scope(self, collection: str | None, filters: Filters) -> frozenset[int] | None:
-        """The documents a search is confined to; None where that is all there are.
+        """Returns the documents that a search is limited to; None means all.
 
         Raises:
-            NothingThere: No collection is called so, or none of the documents is there any more.
-            BadRequest: A date of the filters is none.
+            NothingThere: There is no such collection, or none of the documents exists any more.
+            BadRequest: A date of the filters is invalid.
         """
         where, parameters = self._scope(collection, filters)
         if not where or self._leaves_all(collection, filters):
@@ -91,15 +90,15 @@ class ScopeReader(CatalogReader):
         return self._ids(f"SELECT d.document_id FROM documents d WHERE {' AND '.join(where)}", parameters)
 
     def _known_beside_strangers(self) -> frozenset[int] | None:
-        """None: all there are. Rows that a catalogue which is lost left would take the places of what is known."""
+        """Returns None for all, or the known documents if there are rows of a lost catalogue among them."""
         if self._database.row("SELECT 1 FROM beginning WHERE has_strangers") is None:
             return None
         return self._ids(f"SELECT d.document_id FROM documents d WHERE {_STORED}", ())
 
     def extent(self, collection: str | None, filters: Filters) -> Extent:
-        """How much of what is stored `ids_in_scope` leaves. Raises as that does."""
+        """Counts what is stored within `ids_in_scope`. Raises as that does."""
         where, parameters = self._scope(collection, filters)
-        # With places among the conditions the index of paths is the one to go by, not that of what is stored.
+        # "+" keeps SQLite from using the index of stored documents where the index of paths is better.
         stored = f"+{_STORED}" if where else _STORED
         row = self._database.row(
             f"SELECT count(*), coalesce(sum(d.num_chunks), 0) FROM documents d WHERE {' AND '.join([stored, *where])}",
@@ -108,23 +107,23 @@ class ScopeReader(CatalogReader):
         return Extent(*row) if row is not None else Extent(0, 0)
 
     def only_document(self, collection: str | None, filters: Filters) -> int | None:
-        """The one document that `extent` counts; None where it counts more, or none. Raises as that does."""
+        """Returns the only document that `extent` counts; None if there are several, or none. Raises as that does."""
         where, parameters = self._scope(collection, filters)
         conditions = " AND ".join([_STORED, *where])
         rows = self._database.rows(f"SELECT d.document_id FROM documents d WHERE {conditions} LIMIT 2", parameters)
         return rows[0][0] if len(rows) == 1 else None
 
     def stored_documents(self, collection: str | None, filters: Filters) -> tuple[Document, ...]:
-        """The documents that `extent` counts, ordered by path. Raises as that does."""
+        """Returns the documents that `extent` counts, ordered by path. Raises as that does."""
         where, parameters = self._scope(collection, filters)
         return self._select(f"WHERE {' AND '.join([_STORED, *where])} ORDER BY d.path", parameters)
 
     def paths_named(self, names: Collection[str]) -> Named:
-        """Files and folders of the library called one of `names`, in whatever case; files also without their ending."""
+        """Returns files and folders with one of `names`, in any case; files also without their ending."""
         wanted = {folded for name in names if (folded := folded_name(name))}
         if not wanted:
             return Named()
-        # LIKE folds ASCII only, so it narrows down by that, and Python compares the few that are left.
+        # LIKE folds ASCII only, so it preselects by that, and Python compares the few that are left.
         patterns = {_pattern(name) for name in wanted} if len(wanted) <= _MOST_PATTERNS else {"%"}
         like = any_of(["CAST(d.path AS TEXT) LIKE ?"] * len(patterns))
         rows = self._database.rows(f"SELECT d.path FROM documents d WHERE {like}", list(patterns))
@@ -135,7 +134,7 @@ class ScopeReader(CatalogReader):
         )
 
     def changed_paths(self, mark: int | None) -> ChangedPaths:
-        """What changed since a `mark` of before, None for one that never was."""
+        """Returns what changed since an earlier `mark`; None means all paths."""
         now, ids = self._database.path_log.since(mark)
         if ids is not None:
             return ChangedPaths(now, ids, self.paths_of(ids) if ids else {})
@@ -143,16 +142,16 @@ class ScopeReader(CatalogReader):
         return ChangedPaths(now, None, {row[0]: os.fsdecode(row[1]) for row in rows})
 
     def num_chunks_by_id(self) -> tuple[tuple[int, int], ...]:
-        """How many chunks are stored of each document that has some, ordered by id."""
+        """Returns each document with stored chunks and their number, ordered by id."""
         stored = f"SELECT d.document_id, d.num_chunks FROM documents d WHERE {_STORED} ORDER BY d.document_id"
         return tuple((row[0], row[1]) for row in self._database.rows(stored))
 
     def root_folders(self) -> frozenset[str]:
-        """The folders that the user added."""
+        """Returns the folders that the user added."""
         return frozenset(root.path for root in self.roots() if root.is_folder)
 
     def _leaves_all(self, collection: str | None, filters: Filters) -> bool:
-        """Whether nothing else than collections confines, and all there are have been named."""
+        """Returns whether the only filters are collections, and all existing ones are named."""
         if replace(filters, collections=()) != Filters():
             return False
         known = set(self.collection_names())
@@ -189,7 +188,7 @@ class ScopeReader(CatalogReader):
 
 
 def _named(collection: str | None, filters: Filters) -> Iterator[tuple[str, ...]]:
-    """Collections that a document must be in: in one of each."""
+    """Yields groups of collections; a document must be in at least one of each group."""
     if collection is not None:
         yield (collection,)
     if filters.collections:
@@ -201,7 +200,7 @@ def _in_spans(count: int) -> str:
 
 
 def any_of(conditions: Sequence[str]) -> str:
-    """One condition for all of these, in halves: SQLite bears a thousand on a line as no deeper than ten."""
+    """Joins conditions by OR as a balanced tree, because SQLite limits the depth of an expression to 1,000."""
     if len(conditions) == 1:
         return conditions[0]
     middle = len(conditions) // 2
@@ -209,12 +208,12 @@ def any_of(conditions: Sequence[str]) -> str:
 
 
 def folded_name(name: str) -> str:
-    """A name for comparing with what people type: case and composition do not count."""
+    """Folds a name for comparison with typed text: case and composition are ignored."""
     return unicodedata.normalize("NFC", name.strip()).casefold()
 
 
 def file_names(path: str) -> frozenset[str]:
-    """What people may call a file: its name with and without its ending, folded."""
+    """Returns what people may call a file: its folded name with and without its ending."""
     name = path.rpartition("/")[2]
     return frozenset((folded_name(name), folded_name(name.rpartition(".")[0] or name)))
 
@@ -229,10 +228,10 @@ def _folders_above(path: str, wanted: Collection[str]) -> Iterator[str]:
 
 
 def _pattern(name: str) -> str:
-    """What LIKE looks for: the ASCII parts of a folded name that stand in the name as it is written, too.
+    """Returns a LIKE pattern: the ASCII parts of a folded name that must also be in the unfolded one.
 
-    Folding makes such letters of others as well ("ss" of ß, "i" and a dot of İ). Where nothing is left, letters
-    without case, and of one composition, are looked for as they are, and all others anywhere.
+    Folding also produces ASCII letters from others ("ss" from ß, "i" and a dot from İ), which are left out. If nothing
+    is left, a name whose letters have no case and only one composition is used unchanged, any other matches all.
     """
     parts = [part for run in _ASCII_RUN.findall(name) for part in _FOLDED_TO.split(run) if part]
     if parts:
@@ -241,7 +240,7 @@ def _pattern(name: str) -> str:
 
 
 def _midnight_ns(day: str, days_later: int) -> int:
-    """The beginning of a local day, in nanoseconds since the epoch; of what is too far off, as far as can be told."""
+    """Returns the start of a local day in nanoseconds since 1970, limited to what the catalogue can store."""
     try:
         named = date.fromisoformat(day)
     except ValueError as error:
@@ -250,6 +249,6 @@ def _midnight_ns(day: str, days_later: int) -> int:
         begin = datetime.combine(named + timedelta(days=days_later), datetime.min.time())
         begin_ns = int(begin.timestamp()) * _NS_PER_SECOND
     except (ValueError, OverflowError, OSError):
-        # Beyond the calendar's ends, or what the system reckons with.
+        # Outside of the calendar, or of the system's time functions.
         begin_ns = _MOST_NS if named.year > _EPOCH_YEAR else -_MOST_NS
     return max(-_MOST_NS, min(begin_ns, _MOST_NS))

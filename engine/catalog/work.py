@@ -1,7 +1,7 @@
 """Indexing work as the catalogue records it: what is read next, what was being read at a crash, and the total.
 
-All of it outlives a kill: a priority holds, progress goes on from where it was, and a file that ends the engine again
-and again is found out and set aside.
+All of it survives a kill: priorities stay, progress continues from where it was, and a file that crashes the engine
+repeatedly is identified and set aside.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from engine.catalog.reader import CatalogReader, id_list, span
 
-# A crash in company makes a document a suspect, which is then read alone; each crash alone counts one more.
+# A crash while several documents are read makes each a suspect, which is then read alone; each crash alone adds one.
 _SUSPECT, _CONVICTED = 1, 3
 _IN_COMPANY, _ALONE = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What an indexing run had before it at its beginning, and the chunks that had ever arrived by then."""
+    """The work of an indexing run at its start, and the number of chunks that had ever arrived by then."""
 
     documents_total: int
     bytes_total: int
@@ -27,12 +27,12 @@ class Run:
 
 
 class WorkReader(CatalogReader):
-    """Keeps order and account of what is to be read."""
+    """Records in which order documents are read, and how much there is to do."""
 
     # --- order ---
 
     def prioritise(self, path: str) -> frozenset[int]:
-        """What waits at or below `path` is to be read before all else; returns the ids of these documents."""
+        """Moves waiting documents at or below `path` before all others; returns their ids."""
         first, last = span(path, is_folder=True)
         where = "state = 'pending' AND absence = '' AND (path = ? OR (path >= ? AND path < ?))"
         parameters = (os.fsencode(path), first, last)
@@ -45,29 +45,29 @@ class WorkReader(CatalogReader):
             return self._ids(f"SELECT document_id FROM documents WHERE {where}", parameters)
 
     def priorities(self) -> dict[int, int]:
-        """The documents that were prioritised; those with the highest number come first."""
+        """Returns prioritised documents; those with the highest number come first."""
         rows = self._database.rows("SELECT document_id, priority FROM documents WHERE priority > 0")
         return {row["document_id"]: row["priority"] for row in rows}
 
-    # --- what ends the engine ---
+    # --- crashes ---
 
     def mark_begun(self, document_ids: Iterable[int], *, alone: bool) -> None:
-        """These are being read; `alone`: nothing else is, so that a crash is theirs. Before reading them, not after."""
+        """Records, before reading starts, what is read; `alone`: nothing else is, so a crash is due to these."""
         self._set_begun(document_ids, _ALONE if alone else _IN_COMPANY)
 
     def clear_begun(self, document_ids: Iterable[int]) -> None:
-        """Reading them was left without a crash."""
+        """Records that reading them ended without a crash."""
         self._set_begun(document_ids, 0)
 
     def suspects(self) -> dict[int, int]:
-        """Documents during which the engine ended, to be read alone; the higher the number, the later."""
+        """Returns documents that were being read at a crash, to be read alone; those with a high number last."""
         rows = self._database.rows("SELECT document_id, suspicion FROM documents WHERE suspicion > 0")
         return {row["document_id"]: row["suspicion"] for row in rows}
 
     def judge_crashes(self) -> frozenset[int]:
-        """To be called at the start: what was being read is suspected from now on; returns whom to set aside.
+        """Makes documents suspects that were being read at a crash; returns those to set aside. Called at the start.
 
-        A document that is read (or found unreadable, or removed) is a suspect no longer.
+        A document that is read, found unreadable or removed is no longer a suspect.
         """
         with self._database.transaction() as writer:
             writer.execute(
@@ -85,10 +85,10 @@ class WorkReader(CatalogReader):
                 (begun, begun, id_list(document_ids)),
             )
 
-    # --- account ---
+    # --- totals ---
 
     def begin_run(self, num_documents: int, num_bytes: int, *, goes_on: bool) -> Run:
-        """The account of a run that has so much before it; one that goes on keeps what it had at its beginning."""
+        """Starts a run with this much work, and returns its totals; one that continues keeps its first totals."""
         with self._database.transaction() as writer:
             row = self._database.row("SELECT documents_total, bytes_total, chunks_arrived FROM run")
             if goes_on and row and row[0] >= num_documents and row[1] >= num_bytes:
@@ -99,6 +99,6 @@ class WorkReader(CatalogReader):
             return run
 
     def end_run(self) -> None:
-        """Nothing of the run is left to do, or wanted."""
+        """Ends the run."""
         with self._database.transaction() as writer:
             writer.execute("DELETE FROM run")

@@ -1,6 +1,6 @@
 """The embedder: text in, unit vectors out, for documents and questions alike.
 
-What it is (`EmbedderSpec`) is known without importing torch; that it runs (`Embedder`) is not.
+Its description (`EmbedderSpec`) can be read without importing torch; running it (`Embedder`) may need torch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Backends for one model: sentence-transformers, torch alone for a plain BERT, or OpenVINO where it is installed.
 
-Tokenizing, pooling and normalising stay those of sentence-transformers beside OpenVINO, which replaces only the layers
-in between. With `bert_torch`, the one module that imports torch, sentence-transformers and openvino, and only when
-needed: a plain BERT answers questions without any of them (`load_light`).
+With OpenVINO, tokenizing, pooling and normalising are still those of sentence-transformers; only the layers in between
+are replaced. Only this module and `bert_torch` import torch, sentence-transformers and openvino, and only when needed:
+a plain BERT embeds questions without any of them (`load_light`).
 """
 
 from __future__ import annotations
@@ -42,55 +42,55 @@ Vectors = NDArray[np.float32]
 EXPORT_NAME = "openvino"
 Place = Literal["memory", "card"]
 _TORCH_NAMES: Mapping[Place, str] = {"memory": "cpu", "card": "cuda"}
-# Of English; other scripts have fewer, which only makes smaller batches.
+# In English; other scripts have fewer, which only makes batches smaller.
 _CHARACTERS_PER_TOKEN = 4
 
 
 class BackendRefused(Exception):
-    """Another way of running the model cannot be used; the message is the reason, as the end of a sentence."""
+    """A way to run the model cannot be used; the message is the reason, as the end of a sentence."""
 
 
 class Model:
     """A loaded model. Used by one thread at a time."""
 
     def __init__(self, model: Any, num_bytes: int, counting: Any) -> None:
-        """`model` is sentence-transformers'; `counting` a tokenizer that never changes, None where there is none."""
+        """`model` is sentence-transformers'; `counting` a tokenizer that is never modified, or None."""
         self._model, self._counting = model, counting
         self.num_bytes = num_bytes
         self._prompt_tokens = self._longest_prompt()
 
     @property
     def mapped_bytes(self) -> int:
-        """What of the weights is pages of their file: as they are loaded, until something is made of them."""
+        """The bytes of the weights that are still pages of their file."""
         tensors = (*self._model.parameters(), *self._model.buffers())
         return min(self.num_bytes, bytes_in_files((tensor.data_ptr(), tensor.nbytes) for tensor in tensors))
 
     @property
     def max_tokens(self) -> int:
-        """Of a text, beside the prompt that is put before it."""
+        """The longest text that the model reads, without the prompt before it."""
         return int(self._model.max_seq_length or 512) - self._prompt_tokens
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Of each text, in tokens; on any thread. Characters say it badly: sorted by them, a sixth is padding."""
+        """Returns the length of each text in tokens, on any thread. Sorting by characters wastes a sixth as padding."""
         if self._counting is None:
             return guessed_lengths(texts)
         return [len(encoding) for encoding in self._counting.encode_batch_fast(list(texts))]
 
     def _longest_prompt(self) -> int:
-        """Of those of questions and passages, in tokens beside the marks around a text."""
+        """Returns the length of the longest prompt, in tokens without the special tokens around a text."""
         prompts = (getattr(self._model, "prompts", None) or {}).values()
         marks, *lengths = self.lengths(["", *filter(None, prompts)])
         return max(lengths, default=marks) - marks
 
     def encode(self, texts: list[str], *, is_question: bool) -> Vectors:
-        """Unit vectors (n, d) of the texts, all in one batch."""
+        """Returns unit vectors (n, d) of the texts, computed as one batch."""
         vectors = self._encode(texts, is_question)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: Vectors = vectors / np.maximum(norms, np.finfo(np.float32).tiny)
         return unit
 
     def with_number_format(self, number_format: NumberFormat) -> Model:
-        """The same weights, rounded to `number_format`."""
+        """Returns a model with the same weights, rounded to `number_format`."""
         import torch
 
         if number_format == "float32":
@@ -99,14 +99,14 @@ class Model:
         return self._like(half, num_bytes_of(half))
 
     def move(self, to: Place) -> None:
-        """Has the layers computed there from now on; the tokenizer stays where it is.
+        """Moves the layers to main memory or a graphics card; the tokenizer stays where it is.
 
         Raises:
-            BackendRefused: There is no room, or the card refuses; the layers are in memory.
+            BackendRefused: There is no room, or the card refuses; the layers are in main memory then.
         """
         try:
             self._model.to(_TORCH_NAMES[to])
-        except RuntimeError as error:  # torch has one for all that a card refuses
+        except RuntimeError as error:  # torch raises it for everything that a card refuses
             self._model.to(_TORCH_NAMES["memory"])
             raise BackendRefused(first_line(error)) from error
         finally:
@@ -114,21 +114,21 @@ class Model:
                 empty_card()
 
     def for_workers(self, num_workers: int) -> tuple[Model, ...]:
-        """So many models of the same weights, each for a thread of its own: most tokenizers serve one at a time."""
+        """Returns `num_workers` models that share weights, one for each thread: most tokenizers are not thread-safe."""
         weights = (*self._model.parameters(), *self._model.buffers())
         shared = {id(tensor): tensor for tensor in weights}
         others = (copy.deepcopy(self._model, shared | self._shared()) for _ in range(num_workers - 1))
         return (self, *(self._like(other, self.num_bytes) for other in others))
 
     def through_openvino(self, number_format: NumberFormat, num_threads: int, export: Path | None) -> Model:
-        """The same model with its layers run by OpenVINO; `export` is the folder in which the converted ones are kept.
+        """Returns the same model with its layers run by OpenVINO; `export` is the folder for the converted layers.
 
         Raises:
             BackendRefused: It cannot be converted.
         """
         try:
             layers, num_bytes = _openvino_layers(self._model, number_format, num_threads, export)
-        except Exception as error:  # the edge to a converter that raises what it likes
+        except Exception as error:  # the edge to a converter, which may raise anything
             raise BackendRefused(f"the model cannot be converted ({first_line(error)})") from error
         replaced = copy.copy(self._model)
         replaced._modules = dict(self._model._modules)
@@ -141,13 +141,13 @@ class Model:
         return self._like(replaced, num_bytes)
 
     def _encode(self, texts: list[str], is_question: bool) -> Vectors:
-        """Vectors (n, d), of any length."""
+        """Returns vectors (n, d) that need not have unit length."""
         encode = self._model.encode_query if is_question else self._model.encode_document
         made = encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
         return np.asarray(made, dtype=np.float32)
 
     def _shared(self) -> dict[int, Any]:
-        """What copies of the model have in common with it besides weights, as deepcopy takes it."""
+        """Returns what copies of the model share with it besides weights, as a memo for deepcopy."""
         return {}
 
     def _like(self, model: Any, num_bytes: int) -> Model:
@@ -169,7 +169,7 @@ class BertModel(Model):
         return whole.through_openvino(number_format, num_threads, export)
 
     def _encode(self, texts: list[str], is_question: bool) -> Vectors:
-        # Whoever has prompts for questions is not plain.
+        # A model with prompts is not plain, so `is_question` makes no difference.
         vectors: Vectors = self._model.encode(texts)
         return vectors
 
@@ -181,12 +181,12 @@ class BertModel(Model):
 
 
 def guessed_lengths(texts: Sequence[str]) -> list[int]:
-    """Of each text, in tokens, where nobody can count them."""
+    """Estimates the length of each text in tokens, without a tokenizer."""
     return [len(text) // _CHARACTERS_PER_TOKEN + 2 for text in texts]
 
 
 def _counting_tokenizer(model: SentenceTransformer) -> Any:
-    """The model's tokenizer for counting, which never changes; None where it is none of Hugging Face's."""
+    """Returns a copy of the model's tokenizer for counting; None if it is not one of Hugging Face's."""
     tokenizer = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
     if tokenizer is None:
         return None
@@ -198,17 +198,17 @@ def _counting_tokenizer(model: SentenceTransformer) -> Any:
 
 # Where sentence-transformers' first module keeps the layers of transformers.
 _LAYERS = "model"
-# For every shape of a batch oneDNN compiles kernels, and it and what torch has before it each keep the last 1,024 of
-# them: a quarter of a megabyte each, so 117 MiB after 1,150 chunks. Sorted batches repeat their shapes soon or never:
-# with so many nothing is slower; with 8 it is, by an eighth.
+# oneDNN compiles kernels for every shape of a batch. It and torch each cache the last 1,024 of them, a quarter of a
+# megabyte each: 117 MiB after 1,150 chunks. Sorted batches repeat a shape soon or never, so 32 are as fast; 8 are
+# slower by an eighth.
 _NUM_KERNELS_KEPT = 32
-# What may have come to know that something was spared.
+# Packages that may have stored references to skipped modules.
 _IMPORTED_WITHOUT = frozenset({"sentence_transformers", "transformers"})
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
 def load_libraries(spec: EmbedderSpec) -> None:
-    """Imports what the model needs, which takes seconds; nothing where it cannot be, and `load` tells why."""
+    """Imports the libraries that the model needs, which takes seconds; a failure is reported by `load`."""
     _prepare_imports()
     with suppress(ImportError, OSError):
         if _shape_of_plain(spec) is None:
@@ -218,10 +218,10 @@ def load_libraries(spec: EmbedderSpec) -> None:
 
 
 def load_whole_libraries() -> None:
-    """Imports sentence-transformers and what it is built on.
+    """Imports sentence-transformers and its dependencies.
 
     Raises:
-        ImportError, OSError: That cannot be imported.
+        ImportError, OSError: They cannot be imported.
     """
     _prepare_imports()
     try:
@@ -237,7 +237,7 @@ def load_whole_libraries() -> None:
 
 
 def _prepare_imports() -> None:
-    # Read by huggingface_hub when it is imported: everything we load is on this machine.
+    # Read by huggingface_hub at import: everything that we load is on this machine.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # Read when the first kernel is compiled.
@@ -246,12 +246,12 @@ def _prepare_imports() -> None:
 
 
 def _shape_of_plain(spec: EmbedderSpec) -> bert.Shape | None:
-    """None where it is no plain BERT, or is given prompts."""
+    """Returns the shape of a plain BERT; None for other models, and for those with prompts."""
     return None if spec.prompts else bert.read(spec.folder)
 
 
 def load_light(spec: EmbedderSpec) -> NumpyBert | None:
-    """The model in float32 without torch, in a tenth of a second; None where it is no plain BERT, or broken."""
+    """Loads the model in float32 without torch, in a tenth of a second; None if it is not a plain BERT, or broken."""
     _prepare_imports()
     shape = _shape_of_plain(spec)
     if shape is None:
@@ -264,7 +264,7 @@ def load_light(spec: EmbedderSpec) -> NumpyBert | None:
 
 
 def load(spec: EmbedderSpec) -> Model:
-    """The model in float32.
+    """Loads the model in float32.
 
     Raises:
         EmbedderUnavailable: Its files cannot be loaded, or memory is short.
@@ -283,7 +283,7 @@ def load(spec: EmbedderSpec) -> Model:
 
 
 def load_whole(spec: EmbedderSpec) -> Model:
-    """The model in float32 as sentence-transformers runs it.
+    """Loads the model in float32 with sentence-transformers.
 
     Raises:
         EmbedderUnavailable: Its files cannot be loaded, or memory is short.
@@ -295,13 +295,13 @@ def load_whole(spec: EmbedderSpec) -> Model:
         from transformers.utils import logging as transformers_logging
 
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        # Even a bar that is never shown starts a thread to watch over it.
+        # Even a progress bar that is never shown starts a monitor thread.
         tqdm.monitor_interval = 0
         prompts = dict(spec.prompts) or None
         model = SentenceTransformer(str(spec.folder), device="cpu", local_files_only=True, prompts=prompts)
-        # Else it computes in the format that its weights were saved in, which few processors do well.
+        # Otherwise it computes in the format in which its weights were saved, which is slow on most processors.
         model = model.float().eval()
-    except Exception as error:  # the edge to libraries that raise what they like of a broken file
+    except Exception as error:  # the edge to libraries, which may raise anything for a broken file
         raise EmbedderUnavailable(
             f"The embedding model {spec.name!r} cannot be loaded: {first_line(error)}",
             "Run ./packaging/bootstrap again, or choose another embedding model in the settings.",
@@ -311,28 +311,28 @@ def load_whole(spec: EmbedderSpec) -> Model:
 
 @cache
 def default_threads() -> int:
-    """As many as there are cores for us; asked before anybody has set another number."""
+    """Returns torch's default number of threads; first called before it is changed."""
     import torch
 
     return int(torch.get_num_threads())
 
 
 def set_threads(num_threads: int) -> None:
-    """For what the calling thread computes from now on."""
+    """Sets how many threads torch uses for the calling thread."""
     import torch
 
     torch.set_num_threads(num_threads)
 
 
 def has_card() -> bool:
-    """Whether torch can compute on a graphics card; asked once it is imported."""
+    """Returns whether torch can compute on a graphics card."""
     import torch
 
     return bool(torch.cuda.is_available())
 
 
 def empty_card() -> None:
-    """Gives back what torch keeps of a card for tensors to come."""
+    """Frees graphics memory that torch caches for later tensors."""
     import torch
 
     if has_card():
@@ -340,7 +340,7 @@ def empty_card() -> None:
 
 
 def formats_worth_trying() -> tuple[NumberFormat, ...]:
-    """Number formats that this processor computes by instructions of its own."""
+    """Returns the number formats that this processor has instructions for."""
     import torch
 
     has_bfloat16 = any(has for ability, has in torch.cpu.get_capabilities().items() if ability.endswith("bf16"))
@@ -352,12 +352,12 @@ def backends_installed() -> tuple[Backend, ...]:
 
 
 def versions() -> dict[str, str]:
-    """The libraries on which the speed of a model hangs; "" where one is not installed."""
+    """Returns the versions of libraries that affect speed; "" for one that is not installed."""
     return {name: _version(name) for name in ("torch", "sentence-transformers", "transformers", "openvino")}
 
 
 def processor() -> str:
-    """The processor and what it can do, as torch sees it."""
+    """Describes the processor's capabilities, as torch reports them."""
     import torch
 
     return repr(sorted(torch.cpu.get_capabilities().items()))
@@ -386,7 +386,7 @@ def _openvino_layers(
     compiled = openvino.Core().compile_model(converted, "CPU", options)
 
     class Compiled(torch.nn.Module):
-        """Stands where the layers stood, with their configuration."""
+        """Replaces the layers, with the same configuration."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -403,7 +403,7 @@ def _openvino_layers(
 
 
 def _openvino() -> Any:
-    """The library, without the package that would tell its makers of each conversion."""
+    """Imports the library without its telemetry package."""
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     return import_module("openvino")
 
@@ -411,7 +411,7 @@ def _openvino() -> Any:
 def _converted(
     openvino: Any, torch: Any, layers: Any, inputs: dict[str, Any], names: list[str], export: Path | None
 ) -> Any:
-    """The layers as OpenVINO takes them, read from the export if there is one for these versions."""
+    """Returns the converted layers, read from the export if there is one for these versions."""
     file = None if export is None else export / f"{EXPORT_NAME}-{_version('openvino')}-{_version('torch')}.xml"
     if file is not None and file.is_file():
         try:
@@ -420,7 +420,7 @@ def _converted(
             log.info("a kept export of the embedding model is rebuilt: %s", first_line(error))
 
     class Bare(torch.nn.Module):  # type: ignore[misc]
-        """The layers with inputs by place and one output, as a converter can trace them."""
+        """The layers with positional inputs and one output, so that a converter can trace them."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -431,7 +431,7 @@ def _converted(
 
     example = tuple(inputs[name] for name in names)
     with warnings.catch_warnings():
-        # Tracing warns of all that it takes for fixed; whether it may is judged by the vectors, of many lengths.
+        # Tracing warns about everything that it treats as constant; the self-test checks the vectors instead.
         warnings.simplefilter("ignore")
         converted = openvino.convert_model(Bare().eval(), example_input=example)
     for place, name in zip(converted.inputs, names, strict=True):
@@ -442,7 +442,7 @@ def _converted(
 
 
 def _save_whole(openvino: Any, converted: Any, file: Path) -> None:
-    """Both files of an export, of which the one that is looked for comes last: a half-written one is never read."""
+    """Saves both files of an export; the one that is searched for comes last, so that none is read half-written."""
     file.parent.mkdir(parents=True, exist_ok=True)
     coming = file.with_name(f"{file.stem}.part.xml")
     openvino.save_model(converted, coming, compress_to_fp16=False)
@@ -451,7 +451,7 @@ def _save_whole(openvino: Any, converted: Any, file: Path) -> None:
 
 
 def _inputs(transformer: Any) -> dict[str, Any]:
-    """A small batch as the tokenizer makes it."""
+    """Tokenizes a small example batch."""
     return dict(transformer.tokenizer(["one text", "another, longer text"], padding=True, return_tensors="pt"))
 
 

@@ -1,8 +1,8 @@
 """Plain BERTs, of which we know everything that determines their vectors: the default embedder needs no libraries.
 
-transformers and sentence-transformers take 150 MB of memory that no pressure gives back and 50 MB of pages, torch as
-much again: as much as a layer or six of a language model. A BERT whose files say nothing unusual needs neither
-(`bert_numpy`, `bert_torch`); whatever else is left to them.
+transformers and sentence-transformers take 150 MB of memory that is never released and 50 MB of file pages, torch as
+much again: as much as one to six layers of a language model. A BERT whose files contain nothing unusual needs neither
+(`bert_numpy`, `bert_torch`); all other models are left to those libraries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
 _TYPES = (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize"))
 _POOLING_MODES: Mapping[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-# What says nothing of the vectors, or says again what is read elsewhere.
+# Fields that do not affect the vectors, or repeat what is read elsewhere.
 _POOLING_SILENT = frozenset({"word_embedding_dimension", "embedding_dimension", "include_prompt"})
 _SENTENCES_SILENT = frozenset({"__version__", "model_type", "similarity_fn_name"})
 
@@ -34,7 +34,7 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the files of a model say, as far as its vectors hang on it. Lengths in tokens."""
+    """The configuration of a model, as far as it affects its vectors. Lengths in tokens."""
 
     num_words: int
     num_positions: int
@@ -49,9 +49,9 @@ class Shape:
 
 
 def read(folder: Path) -> Shape | None:
-    """The shape of the model in `folder`; None where it is no BERT, or one of which the files say more than we know.
+    """Reads the shape of the model in `folder`; None if it is not a BERT, or its files have fields that we do not know.
 
-    It is read as sentence-transformers reads it: a field that is new to us may change vectors, so it decides for None.
+    It is read as sentence-transformers reads it. An unknown field may change vectors, so the result is None then.
     """
     try:
         if not (folder / WEIGHTS).is_file() or not _is_plain(folder):
@@ -70,7 +70,7 @@ def read(folder: Path) -> Shape | None:
 
 
 def _is_plain(folder: Path) -> bool:
-    """Whether texts go to the tokenizer as they are, and that is what tokenizer.json alone says."""
+    """Returns whether texts are tokenized unchanged, and only as tokenizer.json says."""
     sentences = _json(folder / "config_sentence_transformers.json")
     unusual = {name: said for name, said in sentences.items() if name not in _SENTENCES_SILENT}
     if any(unusual.pop("prompts", {}).values()) or any(said is not None for said in unusual.values()):
@@ -90,7 +90,7 @@ def _is_plain(folder: Path) -> bool:
 
 
 def _has_one_mark_behind(post_processor: Mapping[str, Any]) -> bool:
-    """Whether a text becomes one mark, its tokens, and another mark, as `_cut` takes it."""
+    """Returns whether a text becomes a special token, its tokens, and a special token, as `_cut` assumes."""
     if post_processor["type"] == "BertProcessing":
         return True
     kinds = [next(iter(part)) for part in post_processor["single"]]
@@ -132,10 +132,10 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """That of the model in `folder`; it never changes, so all threads may share it.
+    """Loads the tokenizer of the model in `folder`; it is never modified, so all threads may share it.
 
     Raises:
-        Exception: The library raises what it likes of a broken file.
+        Exception: The library may raise anything for a broken file.
     """
     from tokenizers import Tokenizer
 
@@ -146,7 +146,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def tokens_of(tokenizer: Tokenizer, texts: Sequence[str], max_tokens: int) -> tuple[Tokens, Lengths]:
-    """Tokens (n, t) and of how many each text is made; rows are filled with what is never looked at."""
+    """Returns tokens (n, t), padded with values that are never used, and the number of tokens of each text."""
     cut = [_cut(encoding.ids, max_tokens) for encoding in tokenizer.encode_batch_fast(list(texts))]
     lengths = np.array([len(one) for one in cut], np.int64)
     tokens = np.zeros((len(cut), int(lengths.max(initial=0))), np.int64)
@@ -156,5 +156,5 @@ def tokens_of(tokenizer: Tokenizer, texts: Sequence[str], max_tokens: int) -> tu
 
 
 def _cut(tokens: list[int], max_tokens: int) -> list[int]:
-    """The text is cut off, not the mark behind it."""
+    """Truncates a text, but keeps the special token at its end."""
     return tokens if len(tokens) <= max_tokens else [*tokens[: max_tokens - 1], tokens[-1]]

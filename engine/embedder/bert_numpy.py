@@ -1,7 +1,7 @@
 """Plain BERTs in numpy, for questions and a few documents, without the 250 MB and two seconds that torch takes.
 
 On one core it is as fast as torch in float32 for questions and sentences, and a tenth slower for whole chunks. Its
-weights are pages of their file, so what it holds beside them is its tokenizer.
+weights are pages of their file, so the only memory that it allocates is that of its tokenizer.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float32]
 
-# Less is no slower, because weights come out of the cache, and a few sentences make a batch for each worker.
+# Smaller batches are not slower, because weights stay in the cache, and few sentences are enough for all workers.
 _BATCH_TOKENS = 256
-# Numbers that stay in a core's cache while a dozen operations go over them.
+# As many numbers as stay in a core's cache during a dozen operations.
 _BLOCK_NUMBERS = 16_384
-# Batches at once, each on a core; all of them share weights and tokenizer.
+# The most batches at once, each on one core; all share weights and tokenizer.
 _MOST_AT_ONCE = 16
-# What a safetensors file begins with.
+# The length of the header, at the start of a safetensors file.
 _HEAD_LENGTH_BYTES = 8
-# Of what fills a row, in place of how well it fits: no number that there is adds anything to it.
+# The attention score of padding, so low that its weight becomes 0.
 _NEVER = np.float32(-1e30)
 
 
@@ -56,7 +56,7 @@ class _Norm:
     epsilon: float
 
     def __call__(self, states: Numbers) -> Numbers:
-        """In place."""
+        """Normalises in place."""
         states -= states.mean(axis=1, keepdims=True)
         variances = np.einsum("nd,nd->n", states, states) / states.shape[1]
         states *= (1 / np.sqrt(variances + np.float32(self.epsilon)))[:, None]
@@ -67,7 +67,7 @@ class _Norm:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Attention, then two linear maps; each is added to what came in, and normed afterwards."""
+    """Attention, then two linear maps, each with a residual connection and a norm after it."""
 
     query: _Linear
     key: _Linear
@@ -83,7 +83,7 @@ class NumpyBert:
     """Texts → unit vectors. Usable from any thread, several at once: it never changes."""
 
     def __init__(self, shape: Shape, tokenizer: Tokenizer, weights: Mapping[str, Numbers]) -> None:
-        """`weights` as the file names them; raises ValueError where they are not those of `shape`."""
+        """`weights` by their names in the file. Raises ValueError if they do not match `shape`."""
         self.max_tokens, self._shape, self._tokenizer = shape.max_tokens, shape, tokenizer
         taken = _Weights(weights)
         size, inner = shape.dimensions, shape.inner_dimensions
@@ -111,15 +111,15 @@ class NumpyBert:
         self._types = taken.of("embeddings.token_type_embeddings.weight", shape.num_types, size)
         self._norm = norm("embeddings.LayerNorm")
         self._layers = [layer(f"encoder.layer.{number}") for number in range(shape.num_layers)]
-        # All of it is gone through for each text; of the table of words only rows are, half of the default model's.
+        # Without the word embeddings (half of the default model), of which a text reads only some rows.
         counted = [one for one in taken.all if one is not self._words]
         self.num_bytes = sum(one.nbytes for one in counted)
         self.mapped_bytes = bytes_in_files((one.ctypes.data, one.nbytes) for one in counted)
 
     def setup(self, num_cores: int, batch_size: int) -> Setup:
-        """How it is run: a batch on each core. `batch_size` in texts, 0 for as many as fill one."""
+        """Returns how it is run: a batch on each core. `batch_size` in texts, 0 fills batches by tokens."""
         shape, tokens = self._shape, max(_BATCH_TOKENS, batch_size * self.max_tokens)
-        # States as they came in and three more of their size, both ends of the linear maps; how well tokens fit, twice.
+        # Four arrays of states, two of the inner linear map, and two of attention scores.
         per_token = 4 * shape.dimensions + 2 * shape.inner_dimensions + 2 * shape.num_heads * self.max_tokens
         return Setup(
             "numpy",
@@ -130,17 +130,17 @@ class NumpyBert:
         )
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Of each text, in tokens."""
+        """Returns the length of each text in tokens."""
         return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(list(texts))]
 
     def encode(self, texts: list[str], *, is_question: bool) -> Numbers:
-        """Unit vectors (n, d), all in one batch. Whoever has prompts for questions is not plain."""
+        """Returns unit vectors (n, d) of one batch. `is_question` has no effect: a plain model has no prompts."""
         tokens, lengths = tokens_of(self._tokenizer, texts, self.max_tokens)
         states = self._states(tokens, lengths)
         if self._shape.pooling == "cls":
             vectors = states[:, 0]
         else:
-            # What fills a row is no part of the mean.
+            # Padding is not part of the mean.
             states *= (np.arange(tokens.shape[1]) < lengths[:, None])[:, :, None]
             vectors = states.sum(axis=1)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -148,7 +148,7 @@ class NumpyBert:
         return unit
 
     def _states(self, tokens: Tokens, lengths: Lengths) -> Numbers:
-        """(n, t) tokens → (n, t, d)."""
+        """Computes the last hidden states: (n, t) tokens → (n, t, d)."""
         num_texts, num_tokens = tokens.shape
         placed = self._words[tokens]
         placed += self._types[0] + self._positions[:num_tokens]
@@ -160,7 +160,7 @@ class NumpyBert:
         return states.reshape(num_texts, num_tokens, -1)
 
     def _through(self, layer: _Layer, states: Numbers, num_texts: int, never: Numbers | None) -> Numbers:
-        """In place."""
+        """Applies a layer, in place."""
         query, key, value = (self._by_head(part(states), num_texts) for part in (layer.query, layer.key, layer.value))
         query *= np.float32(query.shape[3] ** -0.5)
         fits = query @ key.transpose(0, 1, 3, 2)
@@ -181,9 +181,9 @@ class NumpyBert:
 
 
 def gelu(numbers: Numbers) -> Numbers:
-    """x·Φ(x) in place, to 2e-7: numpy has no error function, so it is Abramowitz and Stegun's 7.1.26.
+    """Computes x·Φ(x) in place, to 2e-7. numpy has no error function, so this is Abramowitz and Stegun's 7.1.26.
 
-    With e = erfc(|x|/√2), it is max(x, 0) − |x|·e/2. A block at a time goes through it, which the cache holds.
+    With e = erfc(|x|/√2), it is max(x, 0) − |x|·e/2. It works in blocks that fit into the cache.
     """
     flat = numbers.reshape(-1)
     for start in range(0, flat.size, _BLOCK_NUMBERS):
@@ -210,14 +210,14 @@ def gelu(numbers: Numbers) -> Numbers:
 
 
 class _Weights:
-    """Those of a file, and which of them were asked for."""
+    """The weights of a file, and those that were used."""
 
     def __init__(self, weights: Mapping[str, Numbers]) -> None:
         self._weights = weights
         self.all: list[Numbers] = []
 
     def of(self, name: str, *shape: int) -> Numbers:
-        """Raises ValueError where there are none of that name, or of another shape."""
+        """Returns the weights of that name. Raises ValueError if they are missing, or of another shape."""
         found = self._weights.get(name)
         if found is None:
             raise ValueError(f"the weights lack {name}, or have it in other numbers than float32")
@@ -228,23 +228,23 @@ class _Weights:
 
 
 def load(folder: Path, shape: Shape) -> NumpyBert:
-    """The model in float32; its weights stay pages of their file.
+    """Loads the model in float32; its weights stay pages of their file.
 
     Raises:
         OSError: A file cannot be read.
-        ValueError: The weights are not those that the configuration tells of, or their file is broken.
+        ValueError: The weights do not match the configuration, or their file is broken.
         Exception: The tokenizer's file is broken.
     """
     return NumpyBert(shape, load_tokenizer(folder), _mapped(folder / WEIGHTS))
 
 
 def _mapped(file: Path) -> dict[str, Numbers]:
-    """The tensors of a safetensors file that are float32, as pages of it.
+    """Maps the float32 tensors of a safetensors file.
 
-    Format: 8 bytes with the length of a JSON head, the head, then the tensors at the offsets that it names.
+    Format: 8 bytes with the length of a JSON header, the header, then the tensors at the offsets in it.
 
     Raises:
-        OSError, ValueError: It cannot be read, or is not as it says.
+        OSError, ValueError: It cannot be read, or is damaged.
     """
     if file.stat().st_size < _HEAD_LENGTH_BYTES:
         raise ValueError("the weights are cut short")
@@ -266,7 +266,7 @@ def _mapped(file: Path) -> dict[str, Numbers]:
 
 
 def _tensor(pages: mmap.mmap, begin: int, start: int, end: int, shape: list[int]) -> Numbers:
-    """Whose bytes begin and end so far behind `begin`. Never written to: the pages are for reading only."""
+    """Returns the tensor from `start` to `end` after `begin`; it is read-only."""
     count = math.prod(shape)
     if not 0 <= start <= end <= len(pages) - begin or end - start != 4 * count:
         raise ValueError("the weights are cut short")

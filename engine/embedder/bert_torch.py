@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def load(folder: Path, shape: Shape) -> Bert:
-    """The model in float32; its weights stay pages of their file.
+    """Loads the model in float32; its weights stay pages of their file.
 
     Raises:
         OSError: A file cannot be read.
-        ValueError: The weights are not those that the configuration tells of, or a file is broken.
+        ValueError: The weights do not match the configuration, or a file is broken.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -31,9 +31,9 @@ def load(folder: Path, shape: Shape) -> Bert:
     try:
         weights = {_renamed(name): tensor for name, tensor in load_file(folder / WEIGHTS).items()}
         bert = Bert(shape, load_tokenizer(folder))
-        # As they are: nothing is drawn at random first, and nothing copied.
+        # `assign` uses the tensors directly, without copies.
         left = bert.load_state_dict(weights, strict=False, assign=True)
-    except (SafetensorError, RuntimeError) as error:  # torch has the latter for weights of another shape
+    except (SafetensorError, RuntimeError) as error:  # torch raises the latter for wrong shapes
         raise ValueError(str(error)) from error
     if left.missing_keys:
         raise ValueError(f"the weights lack {left.missing_keys[0]}")
@@ -58,13 +58,13 @@ _NAMES = (
 
 
 def _renamed(name: str) -> str:
-    """A tensor of the file by the name that it has in `Bert`."""
+    """Converts the name of a tensor in the file to its name in `Bert`."""
     for theirs, ours in _NAMES:
         name = name.replace(theirs, ours)
     return name
 
 
-# Without memory: what is made there is replaced by what the file holds.
+# A device without memory: its tensors are replaced by those of the file.
 _NOWHERE = "meta"
 
 
@@ -77,12 +77,12 @@ def _norm(shape: Shape) -> nn.LayerNorm:
 
 
 def _table(num_rows: int, shape: Shape) -> nn.Parameter:
-    """Not `nn.Embedding`: that draws its numbers at random, which nowhere takes 75 MB of libraries."""
+    """Makes a table. Not `nn.Embedding`: its random initialisation on this device would import 75 MB of libraries."""
     return nn.Parameter(torch.empty(num_rows, shape.dimensions, device=_NOWHERE), requires_grad=False)
 
 
 class _Layer(nn.Module):
-    """Attention, then two linear maps; each is added to what came in, and normed afterwards."""
+    """Attention, then two linear maps, each with a residual connection and a norm after it."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class _Layer(nn.Module):
 
 
 class Bert(nn.Module):
-    """Texts → vectors of one length each. Usable from any thread: its tokenizer never changes."""
+    """Computes a vector for each text. Usable from any thread: its tokenizer is never modified."""
 
     def __init__(self, shape: Shape, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Bert(nn.Module):
         return self.shape.max_tokens
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors (n, d), not yet of unit length."""
+        """Returns vectors (n, d), not yet of unit length."""
         place = self.words.device
         made, counted = tokens_of(self.tokenizer, texts, self.max_seq_length)
         tokens, lengths = torch.from_numpy(made).to(place), torch.from_numpy(counted).to(place)
@@ -129,7 +129,7 @@ class Bert(nn.Module):
         return found
 
     def forward(self, tokens: Tensor, is_text: Tensor) -> Tensor:
-        """(n, t) tokens and whether each is one of the text → (n, d)."""
+        """Computes (n, d) vectors from (n, t) tokens and a mask that is False for padding."""
         placed = functional.embedding(tokens, self.words) + self.types[0] + self.positions[: tokens.shape[1]]
         states: Tensor = self.norm(placed)
         mask = None if bool(is_text.all()) else is_text[:, None, None, :]

@@ -12,7 +12,7 @@ _MARK = "---"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """`name` is what results are told of, "" where there are none. `is_derived`: it was made out of another model."""
+    """`name` is that of the listed results, "" without results. `is_derived`: it was trained from another model."""
 
     languages: frozenset[str] = frozenset()
     name: str = ""
@@ -20,7 +20,7 @@ class Card:
 
 
 def read(folder: Path) -> Card:
-    """Of the model in `folder`; an empty one where there is none. Raises OSError where it cannot be read."""
+    """Reads the card of the model in `folder`; an empty one if there is none. Raises OSError if it cannot be read."""
     file = folder / _FILE
     if not file.is_file():
         return Card()
@@ -34,7 +34,7 @@ def read(folder: Path) -> Card:
 
 
 def _front_matter(lines: Iterable[str]) -> Iterator[str]:
-    """The lines between the first two marks."""
+    """Yields the lines between the first two marks."""
     is_inside = False
     for line in lines:
         if line.rstrip() == _MARK:
@@ -46,7 +46,7 @@ def _front_matter(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _lists(lines: Iterable[str]) -> Mapping[str, list[str]]:
-    """What stands behind each key of the outermost level, or in items below it, those of inner levels among them."""
+    """Returns the values of each top-level key, and all list items below it, including those of inner levels."""
     found: dict[str, list[str]] = {}
     items: list[str] = []
     for line in lines:

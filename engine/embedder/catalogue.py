@@ -1,7 +1,7 @@
 """The catalogue of embedding models: recommended models of the hub, their purpose, and the prompts they need.
 
-Sizes are about those of their weights; exact ones and checksums are the hub's to say when a model is fetched. How much
-longer indexing takes is what their layers compute, beside those of the built-in model.
+Sizes are approximate; exact ones and checksums come from the hub at download. How much longer indexing takes is
+estimated from the computation in their layers, relative to the built-in model.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from engine.embedder.known import KnownModel, known_in
 
-# Trained with these before texts, as their cards say; what is searched without them is found worse, and no file of
-# theirs that a library reads says so.
+# Their cards say that these models were trained with prompts. Without them results are worse, but no file that a
+# library reads contains them.
 _FOR_PASSAGES = {"query": "Represent this sentence for searching relevant passages: ", "document": ""}
 _PROMPTS: Mapping[str, Mapping[str, str]] = {
     r"(intfloat/)?(multilingual-)?e5-(small|base|large)(-v2)?": {"query": "query: ", "document": "passage: "},
@@ -70,8 +70,8 @@ def known(repo: str) -> KnownEmbedder | None:
 
 
 def prompts_of(name: str) -> Mapping[str, str]:
-    """What a model wants before questions ("query") and passages ("document"), where its files do not say.
+    """Returns the prompts before questions ("query") and passages ("document") that a model's files do not state.
 
-    It is called OWNER/NAME as on the hub, or NAME. Empty for nearly all; "" where it wants nothing before one of both.
+    `name` is OWNER/NAME as on the hub, or NAME. The result is empty for most models; "" means no prompt.
     """
     return next((wanted for form, wanted in _PROMPTS.items() if re.fullmatch(form, name, re.IGNORECASE)), {})

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A repository of the hub. `num_bytes` is about what is fetched of it."""
+    """A repository of the hub. `num_bytes` is the approximate size of the download."""
 
     repo: str
     good_for: str
@@ -29,5 +29,5 @@ def known_in(catalogue: Iterable[Known], repo: str) -> Known | None:
 
 
 def named_in(catalogue: Iterable[KnownModel], name: str) -> str:
-    """The repository of the catalogue's model that is called so, or the name as it is."""
+    """Returns the repository of the catalogue's model with this name, or the name unchanged."""
     return next((one.repo for one in catalogue if name.casefold() == one.name.casefold()), name)

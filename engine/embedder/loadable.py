@@ -1,7 +1,7 @@
 """Whether a model can be loaded here: tried in a process of its own, which may fail or be killed.
 
-`python -m engine.embedder.loadable embedder|reranker FOLDER` ends with 0 where it can; else the last line that it says
-is the reason. It says nothing of the model where it ends with `NOT_TRIED`, or was ended.
+`python -m engine.embedder.loadable embedder|reranker FOLDER` exits with 0 if it can; otherwise its last line on stderr
+is the reason. If it exits with `NOT_TRIED` or is killed, nothing is known about the model.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _TRY_AGAIN = "Get it again when fewer programs are open: what was downloaded is 
 
 
 def tried(folder: Path, kind: Kind = "embedder") -> Generator[None, None, None]:
-    """Tries the model in a folder, and yields now and then; closed in between, it is given up.
+    """Tries the model in a folder, and yields regularly; closing the generator ends the trial.
 
     Raises:
-        EmbedderUnavailable: It cannot be loaded, or does not do what its files say.
-        EmbedderUntried: The trial came to no end, or the system did not let it: nothing is known of the model.
+        EmbedderUnavailable: It cannot be loaded, or contradicts its files.
+        EmbedderUntried: The trial did not finish, for lack of memory for example; nothing is known about the model.
     """
     with subprocess.Popen(
         own_modules.command_of("engine.embedder.loadable", kind, str(folder)),
@@ -54,7 +54,7 @@ def tried(folder: Path, kind: Kind = "embedder") -> Generator[None, None, None]:
             raise
     if process.returncode:
         reason = said.decode(errors="replace").strip().rpartition("\n")[2]
-        # What is killed for want of memory says nothing, and Windows knows no signals.
+        # A process killed for lack of memory gives no reason, and on Windows there is no signal number.
         if process.returncode < 0 or process.returncode == NOT_TRIED or not reason:
             raise EmbedderUntried(
                 f"{folder.name} was downloaded, but could not be tried: {reason or 'that was ended.'}", _TRY_AGAIN
@@ -63,13 +63,13 @@ def tried(folder: Path, kind: Kind = "embedder") -> Generator[None, None, None]:
 
 
 def is_the_systems(error: BaseException) -> bool:
-    """Whether the system had no file or no memory for it, rather than that something is wrong with the model."""
+    """Returns whether an error is due to the system, such as lack of memory, and not to the model."""
     cause: BaseException | None = error
     while cause is not None:
-        # Libraries raise some without a number for what they miss.
+        # Libraries raise OSErrors without a number for missing parts of a model.
         if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno not in (None, errno.ENOENT)):
             return True
-        # torch has one error for all that goes wrong.
+        # torch raises RuntimeError for everything.
         if isinstance(cause, RuntimeError) and _NO_MEMORY.search(str(cause)):
             return True
         cause = cause.__cause__

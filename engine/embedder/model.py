@@ -1,9 +1,9 @@
 """The embedder: light for questions, and run in the way that the self-test found fastest for many documents.
 
-A plain BERT begins in numpy, which is there in a moment and holds little. Torch takes seconds and hundreds of
-megabytes, so it comes when documents have taken as long as it takes to come, where memory has room for it; questions
-stay with numpy, where they wait for nobody. Otherwise batches share the model through a turnstile, several at once
-where that is faster.
+A plain BERT starts in numpy, which loads at once and needs little memory. Torch takes seconds and hundreds of megabytes
+to load, so it is loaded once documents have taken about as long as loading takes, and if memory has room. Questions
+stay with numpy, where they need not wait. Otherwise batches share the model through a turnstile, several at once if
+that is faster.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ from engine.own_cores import available_cores
 log = logging.getLogger(__name__)
 
 BATCHES = "batches being computed"
-# Questions of a search, whose vectors their passages are read with: a hundred kilobytes.
+# Vectors of recent questions are kept, because reading the passages needs them again: a hundred kilobytes.
 _REMEMBERED = 64
-# How often a batch is tried whose model is unloaded by another thread, or fails on a card.
+# How often a batch is tried if another thread unloads the model, or the graphics card fails.
 _MOST_TRIES = 4
-# Documents take so long before torch is loaded for them, which takes about as much; a few changed files never do.
+# Torch is loaded once documents have taken this long, which is about what loading takes; a few files never do.
 WORTH_LOADING_SECONDS = 5.0
-# What it brings, and is promised beforehand.
+# The memory that torch needs, which is reserved before it is loaded.
 COMING_BYTES = 256 * MIB
-# So much must be free then. Where a model is streamed it never is: layers that torch pushed out would cost answers more
+# The memory that must be free to load torch. With a streamed model it never is: evicting layers would cost answers more
 # than documents gain.
 ROOM_BYTES = 2 * COMING_BYTES
-# Of chunks, with the marks around them: whoever reads as much reads them whole.
+# The longest chunk, with special tokens: a model that reads this many tokens never truncates one.
 MOST_CHUNK_TOKENS = 242
 AroundLoading = Callable[[], AbstractContextManager[None]]
 
 
 class Encoder(Protocol):
-    """A loaded model, whatever computes it."""
+    """A loaded model, on any backend."""
 
     num_bytes: int
 
@@ -78,7 +78,7 @@ _Found = tuple[tuple[Encoder, ...], Setup, Growth]
 
 
 class Embedder:
-    """Text → unit vectors of `spec.dimensions`. Usable from any thread; loads itself at the first text."""
+    """Converts texts to unit vectors of `spec.dimensions`. Usable from any thread; loads itself at the first text."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class Embedder:
 
         Args:
             spec: Which model.
-            settings: How it is to be run, where the user has said so.
+            settings: How to run it, as far as the user has set that.
             ledger: Records the weights.
-            around_loading: Makes a context for the seconds that loading takes, so that they can be told of.
-            cache: The folder that keeps what the self-test found; None keeps nothing.
-            free_bytes: Of main memory, now; None asks the system.
+            around_loading: Makes a context for the seconds that loading takes, so that they can be reported.
+            cache: The folder for results of the self-test; None saves nothing.
+            free_bytes: Returns the free main memory; None asks the system.
             giving_way: Says when documents may be embedded that no user waits for; None means at any time.
         """
         self.spec = spec
@@ -107,17 +107,17 @@ class Embedder:
         self._settings = settings
         self._ledger = ledger
         self._giving_way = giving_way or GivingWay()
-        # The same weights as often as batches are embedded at once; none before they are loaded.
+        # One model for each batch at once, all with the same weights; none before they are loaded.
         self._models: tuple[Encoder, ...] = ()
-        # What computes questions beside documents; None where both are computed alike.
+        # The numpy model for questions; None if questions and documents use the same model.
         self._asked: NumpyBert | None = None
         self._setup = Setup()
         self._leases: list[Lease] = []
-        # What it takes besides its weights.
+        # Its memory besides the weights.
         self._beside: tuple[Growth, ...] = ()
         self._place: Place = "memory"
         self._is_refused = False
-        # How long documents have taken without torch; infinite where it cannot be loaded.
+        # How long documents have taken without torch; -inf if torch cannot be loaded.
         self._light_seconds = 0.0
         self._questions: Mapping[str, Vectors] = {}
         self._loading = threading.Lock()
@@ -145,12 +145,12 @@ class Embedder:
 
     @property
     def setup(self) -> Setup | None:
-        """How it is run; None before it is loaded."""
+        """The setup that is in use; None before it is loaded."""
         return self._setup if self._models else None
 
     @property
     def description(self) -> str:
-        """How it is run, in words for people; "" before it is loaded."""
+        """How it is run, in words for users; "" before it is loaded."""
         models = self._models
         if not models:
             return ""
@@ -161,7 +161,7 @@ class Embedder:
 
     @property
     def weights_name(self) -> str:
-        """What the ledger calls its weights."""
+        """The name of its weights in the ledger."""
         return f"{self.spec.name}, {self._setup.number_format}"
 
     @property
@@ -170,7 +170,7 @@ class Embedder:
 
     @property
     def movable_bytes(self) -> int:
-        """What of it a graphics card can take; 0 where there is none, it refused, or the model is not loaded."""
+        """The memory it would need on a graphics card; 0 without a card, if that refused, or before it is loaded."""
         models, setup = self._movable, self._setup
         if not models or self._is_refused or setup.backend != "sentence-transformers" or not backends.has_card():
             return 0
@@ -178,19 +178,19 @@ class Embedder:
 
     @property
     def _movable(self) -> tuple[Model, ...]:
-        """What torch computes."""
+        """The models that torch runs."""
         return tuple(model for model in self._models if isinstance(model, Model))
 
     def load(self) -> None:
         """Reads the weights; a second call returns at once.
 
-        Where it is no plain BERT, torch is imported and the fastest way to run it is found, which takes seconds.
+        For a model that is not a plain BERT, torch is imported and the self-test runs, which takes seconds.
 
         Raises:
             EmbedderUnavailable: The files cannot be loaded or are gone, or memory is short.
         """
         if self._models:
-            # Nobody waits while torch is loaded in its place.
+            # Before the lock, so that no caller waits while torch is loaded to replace it.
             return
         if self.spec.is_gone:
             self.spec = found_again(self.spec)
@@ -203,7 +203,7 @@ class Embedder:
             settle()
 
     def _light(self) -> _Found | None:
-        """The model without torch, on every core by itself; None where it needs torch, or the settings say how."""
+        """Loads the model without torch, one batch per core; None if it needs torch, or the settings set a backend."""
         settings = self._settings
         if settings.backend or settings.number_format:
             return None
@@ -217,17 +217,17 @@ class Embedder:
         return (bert,) * setup.num_workers, setup, beside
 
     def _whole(self, *, gives_way: bool = False) -> _Found:
-        """The model with torch, run as the self-test found fastest, as often as that takes.
+        """Loads the model with torch, in the setup that the self-test finds fastest.
 
         Raises:
-            PutOff: It gives way, and a user waits for an answer.
+            PutOff: `gives_way` is set, and a user waits for an answer.
         """
         with self._growing("runtime", "the embedder's libraries"):
             backends.load_libraries(self.spec)
         somebody_waits = (lambda: not self._giving_way.is_free) if gives_way else trial.nobody_waits
         beside = Growth()
         try:
-            # Weights are entered by themselves when it is at work (`_enter`), and are no part of what is beside them.
+            # Weights get entries of their own (`_enter`), and must not be counted as growth as well.
             with ExitStack() as weights, self._growing("embedder", self._beside_name) as beside:
                 chosen = trial.choose(
                     backends.load(self.spec), self.identity, self._settings, self._cache, somebody_waits=somebody_waits
@@ -246,7 +246,7 @@ class Embedder:
 
     @contextmanager
     def _growing(self, owner: str, what: str) -> Iterator[Growth]:
-        """As the ledger measures it, between two moments at which no batch is inside: it counts them as full ones."""
+        """Measures growth between two moments without running batches, whose memory the ledger estimates separately."""
         with ExitStack() as stack:
             with self._turnstile.keep_out():
                 growth = stack.enter_context(self._ledger.growing(owner, what))
@@ -255,14 +255,14 @@ class Embedder:
                 stack.close()
 
     def _begin(self, models: tuple[Encoder, ...], setup: Setup, beside: Growth) -> None:
-        """Has it run so from now on; the caller sees to it that nobody is inside."""
+        """Starts using these models; the caller ensures that no batch is running."""
         self._setup, self._beside = setup, (*self._beside, beside)
         self._enter(models[0])
         self._models = models
         self._turnstile.num_places = len(models)
 
     def _load_for_documents(self) -> None:
-        """Has torch do it from now on where documents have taken so long that it pays; others go on meanwhile."""
+        """Switches to torch once documents have taken long enough; other threads continue meanwhile."""
         if self._light_seconds < WORTH_LOADING_SECONDS or not self._giving_way.is_free:
             return
         if not self._loading.acquire(blocking=False):
@@ -271,7 +271,7 @@ class Embedder:
             if not self._models or self._setup.backend != "numpy":
                 return
             if not self._has_room():
-                # It is looked again when they have taken as long once more.
+                # Checked again after the same time.
                 self._light_seconds = 0.0
                 return
             self._replace_by_whole()
@@ -282,7 +282,7 @@ class Embedder:
         try:
             return self._free_bytes() >= ROOM_BYTES
         except OSError as error:
-            # Its folder is gone; what was loaded goes on, and torch would find nothing to load.
+            # Its folder is gone, so torch would find nothing to load; the loaded model continues to work.
             log.info("the embedding model goes on without torch: %s", error)
             return False
 
@@ -297,7 +297,7 @@ class Embedder:
         except PutOff:
             log.info("torch is loaded for documents when the question that came meanwhile is answered")
             return
-        except Exception as error:  # noqa: BLE001 - whatever libraries raise, it runs as it is
+        except Exception as error:  # noqa: BLE001 - whatever libraries raise, the numpy model continues to work
             log.warning("the embedding model goes on without torch: %s", error)
             self._light_seconds = float("-inf")
             return
@@ -307,13 +307,13 @@ class Embedder:
         settle()
 
     def _held_bytes(self) -> int:
-        """Of memory, by libraries and by models like this one."""
+        """Returns the memory that libraries and embedding models use."""
         return sum(self._ledger.held_bytes("ram", owner, is_mapped=False) for owner in ("runtime", "embedder"))
 
     def move(self, to: Place) -> None:
-        """Has it computed there from the next batch on; waits for the batches that are being computed.
+        """Moves it for the next batches; waits for those that are running.
 
-        Where a card refuses it, it stays in memory, and nobody tries again.
+        If a card refuses it, it stays in main memory, and the card is not tried again.
         """
         with self._loading, self._turnstile.keep_out():
             if not self._movable or to == self._place or (to == "card" and self._is_refused):
@@ -331,7 +331,7 @@ class Embedder:
             self._enter(self._models[0])
 
     def _come_back(self) -> None:
-        """From a card that refuses it. What such a card does not give back is read again with the next text."""
+        """Moves it back from a card that failed; if that fails as well, it is loaded again at the next text."""
         try:
             for model in self._movable:
                 model.move("memory")
@@ -345,7 +345,7 @@ class Embedder:
             self._enter(self._models[0])
 
     def _give_card_up(self, reason: str) -> None:
-        """The card has failed in the midst of it. It is not tried again, and the next text is computed in memory."""
+        """Moves it off a card that failed during a batch. The card is not tried again."""
         with self._loading, self._turnstile.keep_out():
             if self._place == "card":
                 log.warning("the graphics card does not compute the embedding model any more: %s", reason)
@@ -353,7 +353,7 @@ class Embedder:
                 self._come_back()
 
     def _enter(self, model: Encoder) -> None:
-        """Has the ledger know the weights, wherever they are, and batches while they are here."""
+        """Records the weights in the ledger, and the memory of batches if it runs in main memory."""
         what, inside, batch_bytes = self.weights_name, self._turnstile, self._setup.batch_bytes
         if self._place == "card":
             self._leases.append(self._ledger.measure("embedder", what, "gpu", torch_held_bytes))
@@ -370,7 +370,7 @@ class Embedder:
             )
 
     def unload(self) -> None:
-        """Gives the memory back; the next text loads the model again."""
+        """Releases the memory; the next text loads the model again."""
         with self._loading, self._turnstile.keep_out():
             self._let_go()
 
@@ -382,7 +382,7 @@ class Embedder:
             close_all(*(growth.release for growth in self._beside), settle, trim_heap)
             self._beside = ()
         if was_on_card:
-            # torch keeps for itself what its tensors took there.
+            # torch caches the memory of its tensors there.
             backends.empty_card()
 
     def _leave(self) -> None:
@@ -390,7 +390,7 @@ class Embedder:
         close_all(*(lease.release for lease in leases))
 
     def embed_documents(self, texts: Sequence[str], *, is_urgent: bool = False) -> Vectors:
-        """Vectors (n, d) of passages, in the order of `texts`.
+        """Returns vectors (n, d) of passages, in the order of `texts`.
 
         `is_urgent` is for sentences that a waiting question needs; otherwise questions go first.
 
@@ -404,7 +404,7 @@ class Embedder:
         return self._embed_parts(models[0], texts, is_urgent=is_urgent)
 
     def embed_whole(self, texts: Sequence[str]) -> Vectors:
-        """The same of texts that may be longer than chunks: of what the model does not read at a time, the mean.
+        """Like `embed_documents`, for texts longer than chunks: returns the mean of the parts of a long text.
 
         Raises:
             EmbedderUnavailable: The model cannot be loaded.
@@ -420,9 +420,9 @@ class Embedder:
         return parts.joined(self._embed(parts.texts, is_question=False, is_urgent=is_urgent), len(texts))
 
     def embed_questions(self, texts: Sequence[str]) -> Vectors:
-        """Vectors (n, d) of questions, in the order of `texts`; goes before any waiting documents.
+        """Returns vectors (n, d) of questions, in the order of `texts`; they go before waiting documents.
 
-        The latest are remembered: what was searched for is read for right afterwards.
+        The latest are cached, because reading the found passages needs them again.
 
         Raises:
             EmbedderUnavailable: The model cannot be loaded.
@@ -445,7 +445,7 @@ class Embedder:
         return parts.joined(self._embed(parts.texts, is_question=True, is_urgent=True), len(texts))
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Of each text, in tokens; a guess before the model is loaded. Texts of like length are embedded fastest."""
+        """Returns the length of each text in tokens; an estimate before the model is loaded."""
         models = self._models
         return models[0].lengths(texts) if models else backends.guessed_lengths(texts)
 
@@ -488,7 +488,7 @@ class Embedder:
                     backends.set_threads(self._setup.num_threads)
                 try:
                     return model.encode(texts, is_question=is_question)
-                except RuntimeError as error:  # torch has one for all that a card refuses
+                except RuntimeError as error:  # torch raises it for everything that a card refuses
                     if self._place != "card":
                         raise
                     reason = backends.first_line(error)

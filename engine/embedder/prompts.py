@@ -1,8 +1,8 @@
 """Prompts that a model needs before its texts but that its files do not state: known by the model's name.
 
-What is embedded without them is found worse, and nothing tells of it. A model is recognised by the name that its card
-gives it, or else by that of its folder, or by what its configuration was made from. One that was trained further, as
-its card says, is another model, and left as its files have it; without a card it counts as what it was made from.
+Without them results are worse, without any error. A model is recognised by the name in its card, otherwise by the name
+of its folder or by the origin in its configuration. A model that was trained further, according to its card, is a
+different one, and is used as its files say; without a card it counts as its origin.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from engine.embedder.card import Card
 
 FILE = "config_sentence_transformers.json"
 _CACHED = "models--"
-# Under these, some have what they want before questions; libraries look for "query" alone (E5 Mistral, Stella).
+# Other names for the prompt of questions, which libraries ignore: they only use "query" (E5 Mistral, Stella).
 _QUESTIONS = ("web_search_query", "s2p_query")
 
 
 def unsaid(folder: Path, card: Card, named: str) -> Mapping[str, str]:
-    """What the model in `folder` wants before questions ("query") and passages ("document").
+    """Returns the prompts that the model in `folder` needs before questions ("query") and passages ("document").
 
-    Empty for nearly all, and for those that say it themselves by the names that sentence-transformers knows.
+    Empty for most models, and for those whose files have prompts under the names that sentence-transformers uses.
 
     Args:
-        folder: Where it lies.
-        card: What its card says.
-        named: How the settings name it.
+        folder: The folder of the model.
+        card: Its card.
+        named: Its name in the settings.
 
     Raises:
         OSError, ValueError: A file of it cannot be read.
@@ -44,21 +44,21 @@ def unsaid(folder: Path, card: Card, named: str) -> Mapping[str, str]:
 
 
 def are_said(said: Mapping[str, Any]) -> bool:
-    """Whether what sentence-transformers saved beside a model has prompts; newer versions save empty ones with all."""
+    """Returns whether the configuration has prompts; newer versions of sentence-transformers always save empty ones."""
     prompts = said.get("prompts")
     return isinstance(prompts, dict) and any(prompts.values())
 
 
 def _by_another_name(said: Mapping[str, Any]) -> str:
     prompts = said.get("prompts")
-    # Of one that says what passages want, too, all is left as it is said.
+    # A model that also has a prompt for passages is used as it is.
     if not isinstance(prompts, dict) or any(map(prompts.get, ("query", "document", "passage", "corpus"))):
         return ""
     return next((prompt for name in _QUESTIONS if isinstance(prompt := prompts.get(name), str)), "")
 
 
 def in_words(prompts: Mapping[str, str]) -> str:
-    """For people, of prompts that it wants."""
+    """Describes the prompts for users."""
     wanted = (
         (prompts.get(name, "").strip(), texts) for name, texts in (("query", "questions"), ("document", "passages"))
     )
@@ -67,16 +67,16 @@ def in_words(prompts: Mapping[str, str]) -> str:
 
 
 def _names(folder: Path, named: str) -> Iterator[str]:
-    """What may be its name, the likeliest first."""
+    """Yields possible names of the model, the likeliest first."""
     yield named
     yield folder.name
-    # Of its snapshot in Hugging Face's cache.
+    # The folder may be a snapshot in Hugging Face's cache.
     if (cached := folder.parent.parent.name).startswith(_CACHED):
         yield cached.removeprefix(_CACHED).replace("--", "/")
     yield str(read_object(folder / "config.json").get("_name_or_path", ""))
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; {} where there is none. Raises OSError, ValueError."""
+    """Reads the JSON object in a file; {} if there is none. Raises OSError, ValueError."""
     content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return content if isinstance(content, dict) else {}

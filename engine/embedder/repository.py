@@ -13,25 +13,25 @@ from engine.embedder.repository_files import PICKLED, SAFETENSORS, Needed, parse
 from engine.errors import EmbedderUnavailable
 
 MODULES = "modules.json"
-# The best first: what is loaded as it lies, and what is unpacked.
+# In the order of preference: safetensors are mapped, pickles have to be unpacked.
 _WEIGHTS = (SAFETENSORS, PICKLED)
 _LIBRARY = "sentence_transformers."
-# Of the same library, and none that makes one vector of a text.
+# Modules of the same library that do not make one vector per text.
 _OTHER_KINDS = ("sparse_encoder", "cross_encoder", "multi_vector_encoder")
 _WAY_OUT = "Choose one from the list, or look on the hub for one that is tagged sentence-transformers."
 
 
 def require_modules(repo: str, files: Iterable[str]) -> None:
-    """Raises EmbedderUnavailable where the names of its files tell already that it is another kind of model."""
+    """Raises EmbedderUnavailable if the list of files shows that it is another kind of model."""
     if MODULES not in files:
         raise _is_none(repo, f"it has no {MODULES}")
 
 
 def needed(repo: str, files: Iterable[str], modules: Path) -> Needed:
-    """What has to be fetched of `files`, as the `modules` file of the repository has it.
+    """Returns which of `files` are needed, according to the `modules` file of the repository.
 
     Raises:
-        EmbedderUnavailable: It is no embedding model, or one that cannot be run here.
+        EmbedderUnavailable: It is not an embedding model, or cannot be run here.
     """
     files = sorted(files)
     folders = _folders(repo, modules)
@@ -42,7 +42,7 @@ def needed(repo: str, files: Iterable[str], modules: Path) -> Needed:
 
 
 def require_plain(repo: str, folder: Path) -> None:
-    """Raises EmbedderUnavailable where what the small files in `folder` say cannot be done here."""
+    """Raises EmbedderUnavailable if the small files in `folder` require something that is not supported."""
     for part in _folders(repo, folder / MODULES):
         said = _read(repo, folder / part / "config.json")
         if "auto_map" in said:
@@ -50,10 +50,10 @@ def require_plain(repo: str, folder: Path) -> None:
 
 
 def say_prompts(folder: Path, prompts: Mapping[str, str]) -> None:
-    """Writes them to where sentence-transformers looks for them, unless the model has prompts of its own.
+    """Writes prompts to where sentence-transformers reads them, unless the model has prompts of its own.
 
-    They are of the files that make its identity then: vectors that were made with others are not compared. Of what is
-    wanted before questions alone that would be wrong, so it is left to whoever knows the model by its name.
+    They become part of its identity then, so that vectors made with other prompts are not compared. A prompt for
+    questions alone must not change the identity, so it is not written, but found by the model's name.
     """
     file = folder / PROMPTS_FILE
     said = _read(folder.name, file)
@@ -62,7 +62,7 @@ def say_prompts(folder: Path, prompts: Mapping[str, str]) -> None:
 
 
 def _folders(repo: str, modules: Path) -> list[str]:
-    """The folders of its modules within it, "" for itself."""
+    """Returns the folders of its modules, "" for the folder of the model itself."""
     said = _parsed(repo, modules)
     is_list = isinstance(said, list) and said and all(isinstance(module, dict) for module in said)
     types = [str(module.get("type")) for module in said] if is_list else []

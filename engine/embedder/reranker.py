@@ -1,7 +1,7 @@
 """The cross-encoder, for those who have one: reads question and passage together and scores how well they fit.
 
-Better than any comparison of vectors, and slower by far, so it only reorders the best. Nothing is downloaded here: the
-settings name a folder, which getting_rerankers.py may have filled, or a model that lies in Hugging Face's cache.
+It is better than comparing vectors, but much slower, so it only reorders the best passages. Nothing is downloaded here:
+the settings name a folder, which getting_rerankers.py may have filled, or a model in Hugging Face's cache.
 """
 
 from __future__ import annotations
@@ -27,27 +27,26 @@ if TYPE_CHECKING:
 
 _BATCH_SIZE = 8
 _LIBRARY = "sentence_transformers"
-# What the libraries bring where they are not there yet, as for an embedding model; and the tokenizer, with what a batch
-# takes while it is computed.
+# The memory of the libraries if they are not loaded yet; and of the tokenizer and a running batch.
 _LIBRARIES_BYTES, _BESIDE_BYTES = 256 * MIB, 96 * MIB
 _WAY_OUT = "Choose another one in the settings, or none."
 
 
 def wanted_bytes(spec: RerankerSpec) -> int:
-    """What loading it takes of main memory, about."""
+    """Estimates the main memory that loading it takes."""
     libraries = 0 if _LIBRARY in sys.modules else _LIBRARIES_BYTES
     return spec.num_bytes + _BESIDE_BYTES + libraries
 
 
 class CrossEncoderReranker:
-    """A model by its name or folder. Loads itself at the first question; used by those who search."""
+    """A model by its name or folder. Loads itself at the first question; used by threads that search."""
 
     def __init__(self, name: str, ledger: Ledger) -> None:
         self.name = name
         self._ledger = ledger
         self._model: CrossEncoder | None = None
         self._lease: Lease | None = None
-        # What it takes besides its weights.
+        # Its memory besides the weights.
         self._beside = Growth()
         self._loading, self._scoring = threading.Lock(), threading.Lock()
         self._is_closed = False
@@ -57,19 +56,19 @@ class CrossEncoderReranker:
         return self._model is not None
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
-        """How well each text answers the question; higher is better, compares within one call.
+        """Scores how well each text answers the question; higher is better, comparable within one call only.
 
-        After `close` all are alike: a search that began before ends without it.
+        After `close` all scores are 0, so that a search in progress finishes without it.
 
         Raises:
-            EmbedderUnavailable: The model is not on this machine, cannot be loaded, or does not read these.
+            EmbedderUnavailable: The model is not on this machine, cannot be loaded, or fails on these texts.
         """
         if not texts:
             return []
         model = self._loaded()
         if model is None:
             return [0.0] * len(texts)
-        # Its tokenizer serves one thread at a time; the embedder may have left this one a single core.
+        # Its tokenizer is not thread-safe; the embedder may have limited this thread to a single core.
         with self._scoring:
             backends.set_threads(backends.default_threads())
             return _scores(model, self.name, question, texts)
@@ -79,17 +78,17 @@ class CrossEncoderReranker:
         self._loaded()
 
     def unload(self) -> None:
-        """Gives the memory back; the next question loads it again."""
+        """Releases the memory; the next question loads it again."""
         with self._loading:
             self._let_go()
 
     def close(self) -> None:
-        """Gives the memory back for good. A second call does nothing.
+        """Releases the memory, and prevents loading. A second call does nothing.
 
-        Waits for no load: where it is just being loaded, whoever loads it gives it back.
+        Does not wait for a load in progress: the loading thread releases the memory itself.
         """
         self._is_closed = True
-        # Whoever has the lock looks at this once it is free again.
+        # A thread that holds the lock checks the flag after releasing it.
         if self._loading.acquire(blocking=False):
             try:
                 self._let_go()
@@ -111,7 +110,7 @@ class CrossEncoderReranker:
                 spec = resolve(self.name)
                 with (
                     self._ledger.growing("runtime", "torch and transformers"),
-                    suppress(ImportError, OSError),  # told of below
+                    suppress(ImportError, OSError),  # reported below
                 ):
                     backends.load_whole_libraries()
                 try:
@@ -130,10 +129,10 @@ class CrossEncoderReranker:
 
 
 def check(spec: RerankerSpec) -> None:
-    """Loads it and has it read a pair, once, in whichever process this is.
+    """Loads it and scores a pair of texts once, to check that it works.
 
     Raises:
-        EmbedderUnavailable: It cannot be loaded, or its figures say nothing.
+        EmbedderUnavailable: It cannot be loaded, or its scores are not finite.
     """
     backends.load_whole_libraries()
     scores = _scores(_load(spec), spec.name, "Who pays for repairs?", ["The landlord pays for repairs.", "A recipe."])
@@ -145,10 +144,10 @@ def _scores(model: CrossEncoder, name: str, question: str, texts: Sequence[str])
     pairs = [(question, text) for text in texts]
     try:
         scores = model.predict(pairs, batch_size=_BATCH_SIZE, show_progress_bar=False, convert_to_numpy=True)
-    except Exception as error:  # the edge to libraries that raise what they like of a model that contradicts itself
+    except Exception as error:  # the edge to libraries, which may raise anything for an inconsistent model
         reason = backends.first_line(error)
         raise EmbedderUnavailable(f"The reranker {name!r} cannot be used: {reason}", _WAY_OUT) from error
-    # A model with several labels has the one that says "fits" last.
+    # In a model with several labels, the last one means "fits".
     return [float(score) for score in (scores if scores.ndim == 1 else scores[:, -1])]
 
 
@@ -157,12 +156,12 @@ def _load(spec: RerankerSpec) -> CrossEncoder:
         from sentence_transformers import CrossEncoder
         from tqdm import tqdm  # type: ignore[import-untyped]
 
-        # Even a bar that is never shown starts a thread to watch over it.
+        # Even a progress bar that is never shown starts a monitor thread.
         tqdm.monitor_interval = 0
         model: CrossEncoder = CrossEncoder(str(spec.folder), device="cpu", local_files_only=True)
-        # In whichever format its weights were saved: few processors compute well in others.
+        # Other formats in which weights may be saved are slow on most processors.
         model.float()
-    except Exception as error:  # the edge to libraries that raise what they like of a broken file
+    except Exception as error:  # the edge to libraries, which may raise anything for a broken file
         reason = backends.first_line(error)
         raise EmbedderUnavailable(f"The reranker {spec.name!r} cannot be loaded: {reason}", _WAY_OUT) from error
     return model

@@ -1,7 +1,7 @@
 """The catalogue of rerankers: which of the hub are worth getting, what for, and in which languages they read.
 
-All of them may be used by everybody, and are loaded by plain sentence-transformers, without a program of their own.
-Sizes are about those of their weights and tokenizers; exact ones and checksums are the hub's to say.
+All of them have free licences, and can be loaded by sentence-transformers without code of their own. Sizes of weights
+and tokenizers are approximate; exact ones and checksums come from the hub.
 """
 
 from __future__ import annotations

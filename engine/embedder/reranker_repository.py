@@ -18,7 +18,7 @@ _WAY_OUT = "Choose one of the list, or look on the hub for one that is tagged cr
 
 
 def require_listed(repo: str, files: Iterable[str]) -> None:
-    """Raises EmbedderUnavailable where the names of its files tell already that it is of no use here."""
+    """Raises EmbedderUnavailable if the list of files shows that it cannot be used here."""
     files = frozenset(files)
     if CONFIG not in files:
         raise _is_none(repo, f"it has no {CONFIG}")
@@ -34,10 +34,10 @@ def require_listed(repo: str, files: Iterable[str]) -> None:
 
 
 def needed(repo: str, files: Iterable[str], config: Path) -> Needed:
-    """What has to be fetched of `files`, where the `config` file of the repository says that it is a cross-encoder.
+    """Returns which of `files` are needed, if the `config` file says that it is a cross-encoder.
 
     Raises:
-        EmbedderUnavailable: It is none, or one that cannot be run here.
+        EmbedderUnavailable: It is not a cross-encoder, or cannot be run here.
     """
     said = _parsed(repo, config)
     if lack := lack_of(said if isinstance(said, dict) else {}):
@@ -47,7 +47,7 @@ def needed(repo: str, files: Iterable[str], config: Path) -> Needed:
 
 
 def require_plain(repo: str, folder: Path) -> None:
-    """Raises EmbedderUnavailable where what the small files in `folder` say cannot be done here."""
+    """Raises EmbedderUnavailable if the small files in `folder` require something that is not supported."""
     modules = folder / MODULES
     if modules.is_file() and (lack := lack_of_parts(_parsed(repo, modules))):
         raise _is_none(repo, lack)

@@ -1,7 +1,7 @@
 """Which reranker the settings name and what its files say about it, read in milliseconds and without torch.
 
-A reranker is a cross-encoder: a model that reads two texts together and says how well they fit. Models of other kinds
-would be loaded as one and give figures that mean nothing, so they are told by what they say of themselves.
+A reranker is a cross-encoder: a model that reads two texts together and scores how well they fit. Other kinds of models
+could be loaded as one but would give meaningless scores, so they are detected by their configuration.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CONFIG = "config.json"
 MODULES = "modules.json"
 _LIBRARY = "sentence_transformers."
 _KIND = "ForSequenceClassification"
-# What transformers takes where a file does not say, and the most that a cross-encoder has: "does not fit" and "fits".
+# The default of transformers, and the most that a cross-encoder has: "does not fit" and "fits".
 _USUAL_LABELS, _MOST_LABELS = 2, 2
 _FLOAT32_BYTES = 4
-# In the shortest format there is. A head that tells of more is damaged.
+# In the shortest number format. A header with more numbers is damaged.
 _MOST_NUMBERS_PER_BYTE = 2
-# A longer head is none: of a thousand tensors it is a tenth of that.
+# A longer header is invalid: for a thousand tensors it is a tenth of that.
 _MOST_HEAD_BYTES = 2**27
 _GET_IT = "Download it in the settings, under “Reranker”, choose a folder that holds it, or use none."
 _CHOOSE_ANOTHER = "Choose another one in the settings, under “Reranker”, or none."
@@ -36,7 +36,7 @@ _CHOOSE_ANOTHER = "Choose another one in the settings, under “Reranker”, or 
 
 @dataclass(frozen=True, slots=True)
 class RerankerSpec:
-    """A cross-encoder on this machine. `num_bytes` is what its weights take in memory: 32 bits each, however saved."""
+    """A cross-encoder on this machine. `num_bytes` is the size of its weights in memory, as 32-bit numbers."""
 
     name: str
     folder: Path
@@ -44,10 +44,10 @@ class RerankerSpec:
 
 
 def resolve(model: str) -> RerankerSpec:
-    """Finds a cross-encoder by its folder or its name in Hugging Face's cache: no network is touched.
+    """Finds a cross-encoder by its folder or its name in Hugging Face's cache, without network access.
 
     Raises:
-        EmbedderUnavailable: It is not here, or is none.
+        EmbedderUnavailable: It is not on this machine, or is not a cross-encoder.
     """
     name = Path(model).name or model
     try:
@@ -68,7 +68,7 @@ def resolve(model: str) -> RerankerSpec:
 
 
 def lack_of(config: Mapping[str, Any]) -> str:
-    """Why a model of which `config.json` says this is no cross-encoder for us; "" where it is one."""
+    """Returns why a model with this `config.json` is not a cross-encoder that we can use; "" if it is one."""
     if "auto_map" in config:
         return "it comes with a program of its own, and no program that was fetched is run here"
     kinds = config.get("architectures")
@@ -80,7 +80,7 @@ def lack_of(config: Mapping[str, Any]) -> str:
 
 
 def lack_of_parts(modules: Any) -> str:
-    """Why a cross-encoder that consists of these modules cannot be read here; "" where it can."""
+    """Returns why a cross-encoder with these modules cannot be used; "" if it can."""
     is_list = isinstance(modules, list) and all(isinstance(module, dict) for module in modules)
     if not is_list or any(not str(module.get("type")).startswith(_LIBRARY) for module in modules):
         return f"its {MODULES} tells of another kind"
@@ -109,7 +109,7 @@ def _said(config: Path) -> dict[str, Any]:
 
 
 def _bytes_in_memory(file: Path) -> int:
-    """Of weights that are saved in whichever format; of what cannot be told the size of the file."""
+    """Returns the size of weights as 32-bit numbers; the size of the file if it is unknown."""
     with suppress(OSError, ValueError, struct.error, RecursionError):
         if file.suffix == ".safetensors":
             num_numbers = sum(math.prod(shape) for shape in _shapes(file))
@@ -121,7 +121,7 @@ def _bytes_in_memory(file: Path) -> int:
 
 
 def _shapes(file: Path) -> Iterator[list[int]]:
-    """Of all tensors. Raises OSError, and ValueError or struct.error where the file is no safetensors."""
+    """Yields the shapes of all tensors. Raises OSError, and ValueError or struct.error if it is not safetensors."""
     with file.open("rb") as stream:
         (num_bytes,) = struct.unpack("<Q", stream.read(8))
         if num_bytes > _MOST_HEAD_BYTES:
@@ -135,7 +135,7 @@ def _shapes(file: Path) -> Iterator[list[int]]:
 
 
 def _shape(tensor: Any) -> list[int]:
-    """What the head says of one. Raises ValueError where that is no shape."""
+    """Returns the shape of a tensor in the header. Raises ValueError if it is invalid."""
     shape = tensor.get("shape") if isinstance(tensor, dict) else None
     if not isinstance(shape, list) or not all(isinstance(length, int) and length >= 0 for length in shape):
         raise ValueError("its head tells no shape")

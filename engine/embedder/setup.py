@@ -1,7 +1,8 @@
 """How an embedding model is run on this machine: a frozen choice, its description, and the pure decisions behind it.
 
-None of it shows in a vector: whatever is chosen agrees with sentence-transformers in float32 to a cosine of 0.99 or
-more on a fixed set of texts, or is not chosen. So vectors made either way have one identity and may be compared.
+It hardly affects the vectors: a setup is only chosen if its vectors agree with those of sentence-transformers in
+float32 to a cosine of 0.99 or more on a fixed set of texts. So vectors of all setups have one identity and may be
+compared.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ Backend = Literal["numpy", "sentence-transformers", "openvino"]
 NumberFormat = Literal["float32", "bfloat16"]
 
 DEFAULT_BATCH_TOKENS = 2048
-# What words say of a backend.
+# How backends are described.
 _NAMES: Mapping[Backend, str] = {"numpy": "without torch, ", "sentence-transformers": "", "openvino": "OpenVINO, "}
-# Less does not fill a core.
+# Smaller batches do not use a core fully.
 MIN_BATCH_TOKENS = 512
 MAX_TEXTS_PER_BATCH = 64
-# Each has a tokenizer of its own: 8 MiB and a seventh of a second for one of 30,000 words; some have ten times that.
+# Each worker has its own tokenizer: 8 MiB and a seventh of a second for 30,000 words; some are ten times as large.
 MAX_WORKERS = 4
 MIN_COSINE = 0.99
-# What is new must gain so much to be preferred to what is tried and known.
+# How many times as fast another backend or format must be to replace the standard one.
 _WORTH_A_CHANGE = 1.1
 WORTH_ANOTHER = 1.05
 
@@ -31,8 +32,8 @@ WORTH_ANOTHER = 1.05
 class Setup:
     """`num_workers` batches at once, each on `num_threads` cores.
 
-    `batch_size` 0 fills batches by tokens, else it is so many texts; `refusals` say what was not used, and why.
-    `batch_bytes` is what a full batch takes of the memory while it is computed, 0 where that is not known.
+    `batch_size` is the number of texts in a batch, 0 fills batches by tokens. `refusals` say what was not used, and
+    why. `batch_bytes` is the memory that a full batch needs while it is computed, 0 if unknown.
     """
 
     backend: Backend = "sentence-transformers"
@@ -45,13 +46,13 @@ class Setup:
     batch_bytes: int = 0
 
     def texts_per_batch(self, longest_tokens: int) -> int:
-        """How many texts go together when the longest of them has so many tokens."""
+        """Returns how many texts make a batch if the longest one has this many tokens."""
         if self.batch_size:
             return self.batch_size
         return max(1, min(MAX_TEXTS_PER_BATCH, self.batch_tokens // max(1, longest_tokens)))
 
     def describe(self, max_tokens: int) -> str:
-        """In words for people: "bfloat16, batches of 8, 2 threads"."""
+        """Describes it for users: "bfloat16, batches of 8, 2 threads"."""
         batch = self.texts_per_batch(max_tokens)
         threads = "1 thread" if self.num_threads == 1 else f"{self.num_threads} threads"
         at_once = f"{self.num_workers} at once with {threads} each" if self.num_workers > 1 else threads
@@ -60,10 +61,10 @@ class Setup:
 
 
 def in_workers(setup: Setup) -> Setup:
-    """The cores of `setup` at several batches: they wait for fewer others at the end of each layer.
+    """Divides the cores of `setup` among several batches, so that fewer threads wait at the end of each layer.
 
-    The workers share the tokens of one batch, so that a question waits no longer for the batch that is inside. Their
-    number divides that of the cores; where none does, `setup` is left as it is.
+    The workers share the tokens of one batch, so that a question waits no longer for a running batch. Their number
+    divides that of the cores; if no number does, `setup` is returned unchanged.
     """
     num_workers = max(number for number in range(1, MAX_WORKERS + 1) if setup.num_threads % number == 0)
     return replace(
@@ -76,7 +77,7 @@ def in_workers(setup: Setup) -> Setup:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a way of running it did: seconds for the sample, and the smallest cosine to float32's vectors."""
+    """A measurement: seconds for the sample, and the smallest cosine to float32's vectors."""
 
     seconds: float
     cosine: float
@@ -87,28 +88,28 @@ class Measured:
 
 
 def fastest(measured: Mapping[tuple[Backend, NumberFormat], Measured]) -> tuple[Backend, NumberFormat]:
-    """The way that gains most; the first one is the one to beat."""
+    """Returns the fastest way, or the first one if no other is clearly faster."""
     (known, reference), *others = measured.items()
     same = [(way, one) for way, one in others if one.is_same and one.seconds * _WORTH_A_CHANGE < reference.seconds]
     return min(same, key=lambda item: item[1].seconds)[0] if same else known
 
 
 def best_number(seconds: Mapping[int, float], preferred: int, worth: float = WORTH_ANOTHER) -> int:
-    """The number of threads, tokens or workers by which the sample takes least; the preferred one unless well beaten.
+    """Returns the fastest number of threads, tokens or workers; the preferred one unless another is clearly faster.
 
-    `worth` is how many times faster another one must be.
+    `worth` is how many times as fast another one must be.
     """
     best = min(seconds, key=lambda number: seconds[number])
     return best if seconds[best] * worth < seconds[preferred] else preferred
 
 
 def batches(lengths: Sequence[int], setup: Setup, max_tokens: int) -> list[list[int]]:
-    """The places of texts in batches of like length, longest first: neighbours of equal length waste no padding.
+    """Returns the indices of texts in batches of similar length, longest first, which reduces padding.
 
     Args:
-        lengths: Of each text, in tokens.
-        setup: How large a batch is.
-        max_tokens: What is longer is cut off.
+        lengths: The length of each text in tokens.
+        setup: Says how large a batch is.
+        max_tokens: Longer texts are truncated.
     """
     by_length = sorted(range(len(lengths)), key=lambda index: lengths[index], reverse=True)
     made: list[list[int]] = []

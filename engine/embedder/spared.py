@@ -1,8 +1,8 @@
 """Skipped imports: modules that the embedder's libraries import only for training and evaluation.
 
-SciPy and scikit-learn are 640 modules: 50 MB of objects, 25 MB of files and a second, at each start, for a few names of
-functions that compare labels or measure errors. While those libraries are imported, such names stand for nothing; who
-imports the packages themselves afterwards gets them.
+SciPy and scikit-learn have 640 modules: 50 MB of objects, 25 MB of files and a second at each start, for a few
+functions that compare labels or measure errors. While the embedder's libraries are imported, these packages are
+replaced by empty placeholders; a later import of the packages themselves works normally.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ NEVER_CALLED = frozenset({"scipy", "sklearn"})
 
 @contextmanager
 def spared(packages: frozenset[str] = NEVER_CALLED) -> Iterator[None]:
-    """Has this thread import nothing in place of these packages in the block, but where they are there already.
+    """Makes this thread import placeholders for these packages within the block, unless they are loaded already.
 
-    Other threads import as ever, unless they ask for the very modules that this one has just asked for.
+    Imports of other threads are not affected, except of the same modules at the same time.
     """
     absent = frozenset(name for name in packages if name not in sys.modules)
     finder = _Nothing(absent)
-    # A list of its own: another thread may be going through the one that there was.
+    # A new list, because another thread may be iterating over the old one.
     sys.meta_path = [finder, *sys.meta_path]
     try:
         yield
@@ -38,9 +38,9 @@ def spared(packages: frozenset[str] = NEVER_CALLED) -> Iterator[None]:
 
 
 class _Named(ModuleType):
-    """A module of which every name is a class that nothing is an instance of."""
+    """A placeholder module; every attribute is an empty class."""
 
-    __path__: MutableSequence[str] = []  # noqa: RUF012 - that of every package, and nobody adds to it
+    __path__: MutableSequence[str] = []  # noqa: RUF012 - every package has one, and it is never modified
 
     def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
@@ -49,7 +49,7 @@ class _Named(ModuleType):
 
 
 class _Nothing(MetaPathFinder, Loader):
-    """Finds such modules in place of those of some packages, for the thread that made it."""
+    """Finds placeholder modules for some packages, only on the thread that created it."""
 
     def __init__(self, packages: frozenset[str]) -> None:
         self._packages, self._thread = packages, threading.get_ident()
@@ -65,4 +65,4 @@ class _Nothing(MetaPathFinder, Loader):
         return _Named(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """There is nothing in it."""
+        """Does nothing, because a placeholder has no code."""

@@ -1,6 +1,6 @@
 """The chosen embedding model and what its files say about it, read in milliseconds and without torch.
 
-Tables are opened, chunks are counted and a changed model is noticed long before the model itself is loaded.
+It is needed long before the model is loaded: to open tables, count tokens, and notice a changed model.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ _REINSTALL = "Run ./packaging/bootstrap again, or choose another embedding model
 class EmbedderSpec:
     """A sentence-transformers model on this machine.
 
-    `identity` changes with the weights and the prompt of passages, and with nothing else: vectors of one identity may
-    be compared, and questions with passages whatever is put before questions.
-    `prompts` are put before questions ("query") and passages ("document"), of a model that wants some and whose files
-    do not say so; others are read with the model.
-    `tokenizer_file` is a Hugging Face `tokenizer.json`, None where the model has none. `is_gone`: it is not there, or
-    another in its `folder`; what was embedded with it lies in the library still.
+    `identity` changes only with the weights and the prompt of passages: vectors of one identity may be compared, also
+    if the prompt of questions differs. `prompts` are put before questions ("query") and passages ("document") if the
+    model needs them and its files do not state them; prompts in its files are read with the model. `tokenizer_file` is
+    a Hugging Face `tokenizer.json`, or None. `is_gone`: the model is missing, or its `folder` has another one, but the
+    library still has its vectors.
     """
 
     name: str
@@ -52,10 +51,10 @@ class EmbedderSpec:
 
 
 def resolve(settings: EmbedderSettings) -> EmbedderSpec:
-    """Finds the model that the settings name, on this machine only: no network is touched.
+    """Finds the model that the settings name on this machine, without network access.
 
     Raises:
-        EmbedderUnavailable: It is not here, or its folder is no sentence-transformers model.
+        EmbedderUnavailable: It is not on this machine, or its folder is not a sentence-transformers model.
     """
     folder = _folder(settings.model)
     name = Path(settings.model).name or DEFAULT_NAME
@@ -72,7 +71,7 @@ def resolve(settings: EmbedderSettings) -> EmbedderSpec:
             prompts=prompts,
         )
     except (OSError, ValueError, KeyError) as error:
-        # Of a missing file people want its name, not the system's number for that.
+        # For a missing file, its name is more helpful than the system's message.
         missing = error.filename if isinstance(error, FileNotFoundError) else None
         lack = f"it has no {Path(missing).name}" if missing else str(error)
         raise EmbedderUnavailable(
@@ -82,9 +81,9 @@ def resolve(settings: EmbedderSettings) -> EmbedderSpec:
 
 
 def as_indexed(spec: EmbedderSpec, identity: str) -> EmbedderSpec | None:
-    """The same model, run such that its vectors have that identity; None where it is another.
+    """Returns the same model, run so that its vectors have `identity`; None if it is another model.
 
-    What was embedded before the model was known to want prompts is searched without them, until it is embedded again.
+    Documents that were embedded before the prompts of the model were known are searched without prompts.
     """
     if spec.identity == identity:
         return spec
@@ -96,10 +95,10 @@ def as_indexed(spec: EmbedderSpec, identity: str) -> EmbedderSpec | None:
 
 
 def found_again(spec: EmbedderSpec) -> EmbedderSpec:
-    """A model that was gone, once its drive is back.
+    """Returns the spec of a missing model once its drive is back.
 
     Raises:
-        EmbedderUnavailable: It is not.
+        EmbedderUnavailable: It is still missing.
     """
     model = "" if spec.folder == Path() else spec.folder.as_posix()
     with suppress(EmbedderUnavailable):
@@ -114,7 +113,7 @@ def found_again(spec: EmbedderSpec) -> EmbedderSpec:
 
 
 def local_folder(model: str) -> Path:
-    """Where a model lies that is named by its folder or by its name in Hugging Face's local cache.
+    """Returns the folder of a model by its path or by its name in Hugging Face's local cache.
 
     Raises:
         EmbedderUnavailable: It is not on this machine.
@@ -123,7 +122,7 @@ def local_folder(model: str) -> Path:
         folder = Path(model).expanduser()
         is_there = folder.is_dir()
     except (OSError, RuntimeError) as error:
-        # A share that has gone away, somebody else's folder, a home of nobody.
+        # For example a share that is gone, a folder without permission, or an unknown home directory.
         why = (error.strerror if isinstance(error, OSError) else None) or error
         raise EmbedderUnavailable(f"The embedding model {model!r} cannot be read: {why}.") from error
     return folder if is_there else _downloaded_folder(model)
@@ -146,7 +145,7 @@ def _default_folder() -> Path:
 
 
 def _downloaded_folder(model: str) -> Path:
-    """Where a model of that name lies in Hugging Face's local cache."""
+    """Returns the folder of a model in Hugging Face's local cache."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -160,9 +159,9 @@ def _downloaded_folder(model: str) -> Path:
 
 
 def _fingerprint(folder: Path, prompts: Mapping[str, str] | None = None) -> str:
-    """A hash over what shapes a vector: small files, samples of the large one that holds the weights, and prompts.
+    """Hashes what determines the vectors of passages: small files, samples of the weights, and prompts.
 
-    What is wanted before questions alone is no part of it: passages are as they were, and need not be read again.
+    A prompt for questions alone is not part of it, because it does not change the vectors of passages.
     """
     digest = hashlib.sha256()
     if prompts and prompts.get("document"):
@@ -184,7 +183,7 @@ def _defining_files(folder: Path) -> list[Path]:
 
 
 def _samples(file: Path) -> Iterator[bytes]:
-    """The whole of a small file; head, middle and tail of a large one: weights that differ, differ everywhere."""
+    """Yields a small file completely, and the start, middle and end of a large one: other weights differ everywhere."""
     size = file.stat().st_size
     with file.open("rb") as stream:
         for offset in sorted({0, max(0, size // 2), max(0, size - _SAMPLE_BYTES)}):
@@ -193,13 +192,13 @@ def _samples(file: Path) -> Iterator[bytes]:
 
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
-    """The model's pipeline; modules without files of their own (`Normalize`) are left out."""
+    """Returns the modules of the model's pipeline that have files; others, such as `Normalize`, are left out."""
     modules: list[dict[str, Any]] = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     return [module for module in modules if (folder / module["path"]).is_dir()]
 
 
 def _dimensions(folder: Path) -> int:
-    """The length of a vector: that of the last module which states one."""
+    """Returns the length of a vector, from the last module that states one."""
     dimensions = 0
     for module in _modules(folder):
         config = read_object(folder / module["path"] / "config.json")

@@ -1,7 +1,7 @@
 """The self-test: which backend, number format, threads and batches are fastest here; measured once per machine.
 
-It takes a few seconds. What it found is kept in the cache folder and holds until the processor, a library or the
-model changes; what the settings say is not measured but done, as long as the vectors stay what they are.
+It takes a few seconds. The result is saved in the cache folder and is valid until the processor, a library or the model
+changes. What the settings specify is not measured but used, as long as the vectors stay the same.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from engine.memory.heap import peak_bytes
 log = logging.getLogger(__name__)
 
 _BATCH_TOKENS = (DEFAULT_BATCH_TOKENS // 2, DEFAULT_BATCH_TOKENS, DEFAULT_BATCH_TOKENS * 2)
-# After that the rest is left as it is by default, and nothing is kept: the next start tries again.
+# After this time the defaults are used for the rest, and nothing is saved: the next start measures again.
 _PATIENCE_SECONDS = 10.0
-# Four batches for each worker, at the least.
+# At least four batches for each worker.
 _TEXTS_PER_CORE = 16
-# Workers gain a tenth to a fourth on real chunks, and lose nothing.
+# A low threshold, because several workers gain 10 to 25 % on real chunks and never lose.
 _WORTH_WORKERS = 1.02
-# Chunks as they come: some full, some short, some in other scripts; each way of running must agree on all of them.
+# Typical chunks: long, short, and in other scripts; the vectors of each setup must agree on all of them.
 _PROSE = "The tenant may end the lease at the close of any month by giving three months' notice in writing. "
 SAMPLE = [
     *(f"Clause {number}. " + _PROSE * 9 for number in range(6)),
@@ -60,7 +60,7 @@ SAMPLE = [
     "yes",
 ]
 
-# Changes with what is tried: what was found before holds no longer.
+# To be changed when the trial changes, so that saved results are no longer used.
 _FINDINGS = "with workers, bytes and plain BERTs"
 
 Way = tuple[Backend, NumberFormat]
@@ -68,17 +68,17 @@ Clock = Callable[[], float]
 
 
 class PutOff(Exception):
-    """A user waits for something else: what is measured now would hold them up, and would be wrong as well."""
+    """The trial is postponed: it would delay a user who waits, and its measurements would be wrong."""
 
 
 def nobody_waits() -> bool:
-    """For whoever has nothing else to wait for than what is measured."""
+    """Returns False: no user waits for anything but the trial itself."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The model as it is to be run, and the choice in words."""
+    """The model to run, and its setup."""
 
     model: Model
     setup: Setup
@@ -92,18 +92,18 @@ def choose(
     clock: Clock = time.perf_counter,
     somebody_waits: Callable[[], bool] = nobody_waits,
 ) -> Chosen:
-    """The fastest way of running `model` (which is in float32) that keeps its vectors.
+    """Chooses the fastest way to run `model` (in float32) that does not change its vectors.
 
     Args:
-        model: As it was loaded.
-        identity: The model's; exports and findings are kept by it.
-        settings: What the user wants instead of what would be measured.
-        cache: The folder for findings and exports; None keeps nothing.
-        clock: Seconds.
-        somebody_waits: Whether this is to be put off.
+        model: The loaded model.
+        identity: The identity of the model; exports and results are saved under it.
+        settings: What the user has set; it is not measured.
+        cache: The folder for results and exports; None saves nothing.
+        clock: Returns seconds.
+        somebody_waits: Whether to postpone the trial.
 
     Raises:
-        PutOff: A user waits; nothing was found.
+        PutOff: A user waits; nothing was chosen.
     """
     export = None if cache is None else cache / "embedders" / _name(identity)
     trial = _Trial(model, settings, export, clock, somebody_waits)
@@ -140,17 +140,17 @@ class _Trial:
 
     @property
     def is_calm(self) -> bool:
-        """Whether it went as fast as it should; a machine that is busy with something else is no place to measure."""
+        """Whether it has not taken too long; measurements on a busy machine are not reliable."""
         return self._clock() - self._begun <= _PATIENCE_SECONDS
 
     def again(self, setup: Setup) -> Chosen | None:
-        """What was found before, or None when it does not hold any more."""
+        """Returns a saved result, or None if it is no longer valid."""
         backends.set_threads(setup.num_threads)
         if (setup.backend, setup.number_format) == ("sentence-transformers", "float32"):
             return Chosen(self._model, setup)
         way: Way = (setup.backend, setup.number_format)
         model = self._prepared(way)
-        # The files of an export may have been exchanged: what cannot be trusted is looked at each time.
+        # The files of an export may have been replaced, so its vectors are checked each time.
         is_same = model is not None and (way[0] != "openvino" or self._cosine(model) >= MIN_COSINE)
         return Chosen(model, setup) if model is not None and is_same else None
 
@@ -167,7 +167,7 @@ class _Trial:
         setup = self._with_batches(model, setup)
         backends.set_threads(setup.num_threads)
         setup = _replace(setup, batch_bytes=self._batch_bytes(model, setup))
-        # The last of it may have been measured beside somebody's answer.
+        # The last measurement may have been disturbed by an answer.
         self._give_way()
         return Chosen(model, _replace(setup, refusals=tuple(self._refusals)))
 
@@ -176,7 +176,7 @@ class _Trial:
             raise PutOff
 
     def _ways(self) -> list[Way]:
-        """What is to be measured, float32 as it is first."""
+        """Returns the ways to measure, beginning with unmodified float32."""
         installed, formats = backends.backends_installed(), backends.formats_worth_trying()
         settings = self._settings
         if settings.backend and settings.backend not in installed:
@@ -223,7 +223,7 @@ class _Trial:
                 )
 
     def _wanted(self, measured: Mapping[Way, Measured]) -> Way:
-        """The fastest of those that the settings allow; what makes other vectors never is."""
+        """Returns the fastest way that the settings allow and whose vectors agree."""
         allowed = {way: one for way, one in measured.items() if self._is_allowed(way) and one.is_same}
         return fastest(allowed) if allowed else ("sentence-transformers", "float32")
 
@@ -242,25 +242,25 @@ class _Trial:
 
     def _with_workers(self, model: Model, setup: Setup) -> Setup:
         shared = in_workers(setup)
-        # What OpenVINO made of a model answers one request at a time.
+        # A model compiled by OpenVINO handles one request at a time.
         if shared.num_workers == 1 or setup.backend == "openvino" or not self.is_calm:
             return setup
         ways = {1: setup, shared.num_workers: shared}
         return ways[self._best(model, ways, 1, _WORTH_WORKERS)]
 
     def _batch_bytes(self, model: Model, setup: Setup) -> int:
-        """The smaller of two tries: whatever else the process does at the time counts as well."""
+        """Measures the memory of a full batch; the smaller of two tries, because other work counts as well."""
         full = [text for text in SAMPLE if len(text) > len(_PROSE) * 8]
         texts = list(islice(cycle(full), setup.texts_per_batch(model.max_tokens)))
         return min(peak_bytes(lambda: model.encode(texts, is_question=False)) for _ in range(2))
 
     def _best(self, model: Model, ways: Mapping[int, Setup], preferred: int, worth: float = WORTH_ANOTHER) -> int:
-        """The best of two rounds counts for each way: any machine is busy with something else for a moment."""
+        """Returns the best way; each is measured in two rounds, and the faster one counts, to reduce disturbances."""
         rounds = [{number: self._seconds(model, way) for number, way in ways.items()} for _ in range(2)]
         return best_number({number: min(one[number] for one in rounds) for number in ways}, preferred, worth)
 
     def _seconds(self, model: Model, setup: Setup) -> float:
-        """For chunks of full length, of which there are enough for every worker to have several batches."""
+        """Measures the time for full chunks, enough of them for several batches per worker."""
         self._give_way()
         models = model.for_workers(setup.num_workers)
         turnstile = Turnstile(len(models))
@@ -293,11 +293,11 @@ def _replace(setup: Setup, **changes: Any) -> Setup:
     return Setup(**{**asdict(setup), **changes})
 
 
-# --- what was found before ---
+# --- saved results ---
 
 
 def _key(identity: str, settings: EmbedderSettings) -> str:
-    """Everything on which the choice hangs."""
+    """Hashes everything that the choice depends on."""
     wishes = settings.model_dump(include={"backend", "number_format", "num_threads", "batch_size"})
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parts = [_FINDINGS, identity, backends.versions(), backends.processor(), cores, wishes]
@@ -323,7 +323,7 @@ def _read(cache: Path | None, key: str) -> Setup | None:
 
 
 def _write(cache: Path | None, key: str, setup: Setup) -> None:
-    """Keeps it; a cache that cannot be written costs a second at the next start, and nothing else."""
+    """Saves the result; if that fails, the next start measures again."""
     if cache is None:
         return
     try:

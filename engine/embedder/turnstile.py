@@ -1,6 +1,6 @@
 """The turnstile of the model: at most as many batches at once as it has places, and questions before documents.
 
-A question waits for at most one of the small batches that are already inside.
+A question waits for at most one of the small batches that are already running.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Turnstile:
-    """Lets as many threads in as there are places; those who are urgent go first."""
+    """A semaphore with numbered places, where urgent threads go first."""
 
     num_places: int = 1
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -27,7 +27,7 @@ class Turnstile:
 
     @contextmanager
     def pass_through(self, *, is_urgent: bool) -> Iterator[int]:
-        """Holds a place for the block inside, and says which: the lowest that is free."""
+        """Holds the lowest free place during the block, and yields its number."""
         place = self._enter(is_urgent)
         try:
             yield place
@@ -38,7 +38,7 @@ class Turnstile:
 
     @contextmanager
     def keep_out(self) -> Iterator[None]:
-        """Waits until nobody is inside, and lets nobody in for the block."""
+        """Takes all places during the block, after the threads inside have left."""
         with ExitStack() as places:
             for _ in range(self.num_places):
                 places.enter_context(self.pass_through(is_urgent=True))

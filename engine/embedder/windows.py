@@ -1,7 +1,8 @@
 """Texts longer than an embedding model reads at a time: their parts are embedded, and stand for the whole.
 
-What is cut off is found by nobody. Chunks are made for models that read 256 tokens; several multilingual ones read 128.
-The mean of the parts' vectors, each by its length, is the text's (as sentence-transformers' own mean is over tokens).
+Truncated text could not be found. Chunks are made for models that read 256 tokens, but several multilingual models read
+128. The vector of a text is the mean of its parts' vectors, weighted by length (like the mean over tokens in
+sentence-transformers).
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-# Of each part, for the marks that models put around a text, and for what of it has more tokens than the mean.
+# Reserved in each part for special tokens, and because tokens are not distributed evenly.
 _SLACK_TOKENS = 8
-# A cut is made between two words where there is such a place within this share of a part.
+# A cut is moved to a space between words if there is one within this fraction (1/4) of a part.
 _REACH = 4
-# Of a question with a book pasted into it so many parts say what it is about; each takes its milliseconds.
+# The most parts that are embedded of a question with a long pasted text; each takes milliseconds.
 _MOST_PARTS = 8
-# Of a question that is too long: how much what it asks counts beside all that it says.
+# In a question that is too long, the weight of the sentences that ask, relative to the whole.
 _ASKED_SHARE = 2 / 3
-# Longer paragraphs, in characters, are pasted rather than typed; "Kind regards" is a greeting.
+# Longer paragraphs, in characters, are assumed to be pasted. "Kind regards" is a greeting.
 _MOST_TYPED = 300
 _GREETING_WORDS, _GREETING_BYTES = 3, 30
 
@@ -35,14 +36,14 @@ _CLOSING = "\"'”’»)]」』*_ "
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`texts` to be embedded; the n-th is a part of text `owners[n]`, with this share of its tokens."""
+    """`texts` to be embedded; the n-th is a part of text `owners[n]`, and has the share `shares[n]` of its tokens."""
 
     texts: tuple[str, ...]
     owners: tuple[int, ...]
     shares: tuple[float, ...]
 
     def joined(self, vectors: NDArray[np.float32], num_texts: int) -> NDArray[np.float32]:
-        """Unit vectors (num_texts, d) of the texts, from those of the parts."""
+        """Returns unit vectors (num_texts, d) of the texts, from those of the parts."""
         whole = np.zeros((num_texts, vectors.shape[1]), np.float32)
         np.add.at(whole, list(self.owners), vectors * np.array(self.shares, np.float32)[:, None])
         norms = np.linalg.norm(whole, axis=1, keepdims=True)
@@ -51,16 +52,16 @@ class Parts:
 
 
 def parts_of(texts: Sequence[str], lengths_of: Callable[[Sequence[str]], list[int]], max_tokens: int) -> Parts:
-    """The texts in parts that a model reads whole, cut between words where there are any.
+    """Splits texts into parts that a model can read, between words if possible.
 
     Args:
-        texts: Of which some may be too long.
-        lengths_of: Of each text, in tokens.
-        max_tokens: What the model reads.
+        texts: Some may be too long.
+        lengths_of: Returns the length of each text in tokens.
+        max_tokens: The longest text that the model reads.
     """
     found = [(text, owner) for owner, text in enumerate(texts)]
     lengths = lengths_of(texts) if texts else []
-    # Tokens lie unevenly in a text: a part may be too long once more.
+    # Tokens are not distributed evenly, so a part may still be too long.
     while any(length > max_tokens and len(text) > 1 for (text, _), length in zip(found, lengths, strict=True)):
         found = [
             (piece, owner)
@@ -78,10 +79,10 @@ def parts_of(texts: Sequence[str], lengths_of: Callable[[Sequence[str]], list[in
 def parts_of_questions(
     texts: Sequence[str], lengths_of: Callable[[Sequence[str]], list[int]], max_tokens: int
 ) -> Parts:
-    """As `parts_of`, but what is asked counts most: in a question that long, a mail or a page was pasted.
+    """Like `parts_of`, but the sentences that ask have the most weight: a long question has a pasted mail or page.
 
-    Measured on SQuAD, 120 questions each behind four paragraphs of others, R@5 by meaning alone: .91 without them, .01
-    by what the model reads of it all, .03 by the mean of the parts, .86 so.
+    Measured on SQuAD (120 questions, each after four unrelated paragraphs), R@5 by meaning alone: .91 without the
+    paragraphs, .01 if the text is truncated, .03 by the mean of all parts, .86 with this weighting.
     """
     parts = parts_of(texts, lengths_of, max_tokens)
     found: list[tuple[str, int, float]] = []
@@ -93,7 +94,7 @@ def parts_of_questions(
         ]
         if len(pieces) > 1:
             asked = [parts_of([sentence], lengths_of, max_tokens).texts[-1] for sentence in _asked_in(text)]
-            # A request that is not told apart from what follows it is at the beginning.
+            # If no sentence asks, the request is probably at the beginning.
             some = pieces[:: -(-len(pieces) // _MOST_PARTS)] if asked else pieces[:1]
             rest = (1.0 - _ASKED_SHARE if asked else 1.0) / sum(share for _, share in some)
             pieces = [(piece, rest * share) for piece, share in some]
@@ -103,12 +104,12 @@ def parts_of_questions(
 
 
 def _asked_in(text: str) -> list[str]:
-    """The last question at the beginning and at the end; where neither has one, what is short enough to be typed there.
+    """Returns the last question at the beginning and at the end; without questions, short paragraphs there.
 
-    Nothing may be: how a pasted mail ends ("This e-mail is confidential.") is not what is asked.
+    The result may be empty: the end of a pasted mail ("This e-mail is confidential.") asks nothing.
     """
     paragraphs = [part.strip() for part in _PARAGRAPH_END.split(text) if part.strip()]
-    # Before and after what is asked may be "Hello" and "Thanks".
+    # The question may follow "Hello" or precede "Thanks".
     sides = (paragraphs[:2], paragraphs[::-1][:2])
     near = [[*side[:1], *filter(_may_be_typed, side[1:])] for side in sides]
     questions = [next(filter(None, map(_last_question, side)), "") for side in near]
@@ -127,12 +128,12 @@ def _may_be_typed(paragraph: str) -> bool:
 
 
 def _is_greeting(paragraph: str) -> bool:
-    """Whether it is too little to ask anything; in bytes, for some scripts have no spaces and say more in a sign."""
+    """Returns whether it is too short to ask anything; measured in bytes as well, for scripts without spaces."""
     return len(paragraph.split()) <= _GREETING_WORDS and len(paragraph.encode()) <= _GREETING_BYTES
 
 
 def _cut(text: str, num_tokens: int, max_tokens: int) -> list[str]:
-    """A text that is too long in two parts at least, as many as it takes; any other whole."""
+    """Splits a text that is too long into as many parts as necessary; returns any other unchanged."""
     if num_tokens <= max_tokens or len(text) < 2:
         return [text]
     room = max(max_tokens // 2, max_tokens - _SLACK_TOKENS, 1)
@@ -143,7 +144,7 @@ def _cut(text: str, num_tokens: int, max_tokens: int) -> list[str]:
 
 
 def _near(text: str, place: int, reach: int) -> int:
-    """Where there is a space next to that place, or the place itself: some scripts have none between words."""
+    """Returns the nearest space within `reach`, or the place itself: some scripts have no spaces."""
     for distance in range(reach + 1):
         for at in (place - distance, place + distance):
             if 0 < at < len(text) and text[at].isspace():

@@ -1,7 +1,7 @@
 """The catalogue: models that are known to answer well, with the facts that determine their size and fit.
 
-Only facts of their published configurations are written down here: exact sizes and checksums are the hub's to say when
-a file is fetched. None of these models thinks aloud before it answers.
+Only facts from their published configurations are listed here; exact sizes and checksums come from the hub at download.
+None of these models writes reasoning before its answer.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from engine.models.layer_stages import largest_stage_bytes
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """How many bits a weight takes, with its share of the scales: in layers, in the output head, in the embeddings."""
+    """The bits per weight, including scales, in layers, in the output head, and in the embeddings."""
 
     layer_bits: float
     head_bits: float
     embedding_bits: float
 
 
-# Of the layers' matrices one in seven is kept in more bits, as llama.cpp has it.
+# llama.cpp stores one in seven matrices of the layers with more bits.
 Q4_K_M = Quantisation(layer_bits=4.8, head_bits=6.5625, embedding_bits=4.5)
-# Where the width is no multiple of 256, the head is kept in 8 bits.
+# If the width is not a multiple of 256, the head has 8 bits.
 Q4_0_NARROW = Quantisation(layer_bits=4.5, head_bits=8.5, embedding_bits=4.5)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model of the hub, and its shape. `has_own_head`: its file holds an output head beside the embeddings."""
+    """A model of the hub, and its shape. `has_own_head`: its file has an output head besides the embeddings."""
 
     name: str
     repo: str
@@ -50,16 +50,16 @@ class KnownModel:
 
     @property
     def source(self) -> str:
-        """How the file is named among all of the hub."""
+        """The full name of the file on the hub."""
         return f"{self.repo}/{self.file}"
 
     def in_bytes(self, num_bytes: int) -> KnownModel:
-        """The same model, squeezed into a file of so many bytes; 0 is not known."""
+        """Returns the same model, scaled to a file of `num_bytes`; 0 means unknown."""
         factor = num_bytes / self.shape().file_bytes if num_bytes else 1
         return replace(self, quantisation=Quantisation(*(factor * bits for bits in astuple(self.quantisation))))
 
     def shape(self) -> ModelShape:
-        """What its header will say, about."""
+        """Estimates the shape that its header will have."""
         bits, embeddings = self.quantisation, self.width * self.vocabulary_size
         sizes = {name: round(count * bits.layer_bits / 8) for name, count in self._layer_weights().items()}
         head_bytes = round(embeddings * bits.head_bits / 8)
@@ -85,7 +85,7 @@ class KnownModel:
         )
 
     def _layer_weights(self) -> dict[str, int]:
-        """The matrices of a layer; its norms and biases are a thousandth of them."""
+        """Returns the sizes of a layer's matrices; norms and biases are only a thousandth of that."""
         queries, keys = self.width * self.heads * self.head_size, self.width * self.kv_heads * self.head_size
         forward = self.width * self.feed_forward
         return {
@@ -99,7 +99,7 @@ class KnownModel:
         }
 
 
-# The small ones of Qwen's own files hold the head twice, though it is the embeddings.
+# Small models in Qwen's own files store the head separately, although it equals the embeddings.
 CATALOGUE = (
     KnownModel(
         "Qwen2.5 0.5B Instruct", "Qwen/Qwen2.5-0.5B-Instruct-GGUF", "qwen2.5-0.5b-instruct-q4_0.gguf", "Apache-2.0",
@@ -136,13 +136,13 @@ CATALOGUE = (
 
 
 def named(name: str) -> KnownModel | None:
-    """The model of the catalogue that a person means: by its name ("qwen3-4b-instruct" does), or its file."""
+    """Returns the model of the catalogue with this name ("qwen3-4b-instruct" is enough), or this file."""
     wanted = _plain(name)
     return next((one for one in CATALOGUE if wanted in (_plain(one.name), _plain(one.file), _plain(one.source))), None)
 
 
 def in_repository(repo: str) -> KnownModel | None:
-    """The model of the catalogue that a repository is about: it has that in other sizes, too."""
+    """Returns the model of the catalogue in a repository, which may have it in other sizes as well."""
     return next((one for one in CATALOGUE if one.repo == repo), None)
 
 

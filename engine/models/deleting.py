@@ -20,7 +20,7 @@ class Deletable:
     num_bytes: int
 
     def delete(self) -> None:
-        """Also folders that were made for them. Raises OSError where the system does not let us."""
+        """Deletes them, and folders that are empty then. Raises OSError if the system refuses."""
         for file in self.files:
             file.unlink(missing_ok=True)
         for parent in self.files[0].parents:
@@ -33,10 +33,10 @@ class Deletable:
 
 
 def deletable(path: Path, folders: Iterable[Path]) -> Deletable | None:
-    """What may be deleted of a model; None where its files lie in none of these folders, or any of them is a link."""
-    # A path that leads in circles, or has a NUL in it, leads to nothing of ours.
+    """Returns what may be deleted of a model; None if it is outside of these folders, or any of its files is a link."""
+    # A path with a cycle of links or a NUL is not one of our files.
     with suppress(OSError, RuntimeError, ValueError):
-        # By links of folders one may come to a place outside.
+        # A link to a folder may lead outside.
         place = path.parent.resolve() / path.name
         names = [place.with_name(name) for name in pieces_of(path.name)]
         files = [file for name in names for file in (name, *parts_of(name)) if file.is_symlink() or file.is_file()]

@@ -1,7 +1,7 @@
 """Downloading a model: resumed where it stopped, checked against the hub's checksums, and moved into place whole.
 
-What was fetched lies beside its place as `NAME.CHECKSUM.part`, written as it comes: a start after a kill goes on with
-it, and a file that is another on the hub by now has another one.
+Incomplete data is in `NAME.CHECKSUM.part` beside the target, written as it arrives. A download after a kill continues
+with it; if the file has changed on the hub, its part has another name.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from engine.models.fetched import Fetched
 from engine.models.hub import LONGEST_WAIT_SECONDS, Hub, HubFile
 from engine.models.source import Source
 
-# Between tries of which none brought much.
+# Pauses between tries that brought little data.
 PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 MUCH_BYTES = MIB
-# Left for documents and chats, which go on being written; asked of the disk now and then.
+# Left free for documents and chats, which are still written; checked repeatedly.
 LEFT_FREE_BYTES = 256 * MIB
 LOOK_EVERY_BYTES = 64 * MIB
 _READ_BYTES = 4 * MIB
@@ -39,32 +39,32 @@ def fetch(
     pause: Callable[[float], object],
     free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Generator[Fetched, None, None]:
-    """Brings a model to its place below `folder`, and tells how far it is; closed in between, it keeps what is there.
+    """Downloads a model to its place below `folder`, and yields its progress; if closed, it keeps what was downloaded.
 
-    One in several files comes one file after the other; of those that are here stays what the hub has still.
+    A model in several files is downloaded one file after another; existing files that match the hub are kept.
 
     Args:
-        hub: Where it comes from.
-        source: Which one.
-        folder: Where models are kept.
-        pause: Waits so many seconds, or less where it is to end.
-        free_bytes: What is free of the disk that a folder is on.
+        hub: The hub to download from.
+        source: The model.
+        folder: The folder of models.
+        pause: Waits so many seconds, or less if the download is cancelled.
+        free_bytes: Returns the free space on the disk of a folder.
 
     Raises:
-        DownloadFailed: The hub does not give it, or what came is not what the hub says it has.
+        DownloadFailed: The hub does not deliver it, or the data does not match the hub's checksum.
         DiskFull: There is no room for it.
     """
     if all(place.is_file() for place in source.pieces_below(folder)):
         return
     told = hub.look_up(source.pieces)
     here = yield from _still_told(told, folder)
-    # While any is missing, nobody takes files of two revisions for a model: it comes last.
+    # Missing files come last, so that files of two revisions are never mistaken for a complete model.
     wanted = sorted((one for one in told if one not in here), key=lambda one: not one.source.below(folder).is_file())
     yield from bring(hub, wanted, folder, pause, free_bytes, here_bytes=sum(one.num_bytes for one in here))
 
 
 def _still_told(told: Sequence[HubFile], folder: Path) -> Generator[Fetched, None, list[HubFile]]:
-    """Those that are here as the hub has them now. Reads all that is here, and tells how far that is."""
+    """Checks existing files, and yields progress; returns those that match the hub."""
     here, here_bytes, total_bytes = list[HubFile](), 0, sum(one.num_bytes for one in told)
     for one in told:
         place, found = one.source.below(folder), one.new_sum()
@@ -88,9 +88,9 @@ def bring(
     here_bytes: int = 0,
     to_come_bytes: int = 0,
 ) -> Generator[Fetched, None, None]:
-    """Brings files of which the hub told likewise, one after the other.
+    """Downloads files one after another, and yields progress as `fetch` does.
 
-    Of what they are a part of, so much is here before, and so much is to come behind them: both are in the totals.
+    `here_bytes` of the whole model exist already, and `to_come_bytes` follow later; both count in the totals.
     """
     before, total_bytes = here_bytes, here_bytes + sum(one.num_bytes for one in wanted) + to_come_bytes
     for one in wanted:
@@ -109,7 +109,7 @@ def _fetched(
     pause: Callable[[float], object],
     free_bytes: Callable[[Path], int],
 ) -> Generator[Fetched, None, None]:
-    """Brings one file to its place, where there is room for so many bytes behind it, too."""
+    """Downloads one file, if there is also room for `behind_bytes` that follow it."""
     target = wanted.source.below(folder)
 
     def require_room(missing_bytes: int) -> None:
@@ -140,10 +140,10 @@ def carry(
     moves: Sequence[tuple[Path, Path]],
     free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Generator[Fetched, None, None]:
-    """Moves files that an earlier try left elsewhere to where they are gone on with; each is here or there.
+    """Moves files of an earlier try to another folder, where the download continues; each file moves as a whole.
 
     Raises:
-        DownloadFailed: They cannot be read, or not be written there.
+        DownloadFailed: A file cannot be read, or not written there.
         DiskFull: There is no room for them.
     """
     done_bytes, total_bytes = 0, sum(file.stat().st_size for file, _ in moves)
@@ -155,14 +155,14 @@ def carry(
 
 
 def _carried(file: Path, target: Path, free_bytes: Callable[[Path], int]) -> Generator[int, None, None]:
-    """Yields how many bytes came with each step."""
+    """Moves a file, and yields the number of bytes of each step."""
     num_bytes = file.stat().st_size
     target.parent.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):
         os.replace(file, target)
         yield num_bytes
         return
-    # Another disk.
+    # The target is on another disk, so the file must be copied.
     free = free_bytes(target.parent)
     if free < num_bytes + LEFT_FREE_BYTES:
         raise _no_room(target.parent, num_bytes - max(0, free - LEFT_FREE_BYTES))
@@ -190,14 +190,14 @@ def _read(file: BinaryIO) -> bytes:
 
 
 def parts_of(target: Path) -> list[Path]:
-    """What was fetched of a file that is not whole yet; of more than one, only one will be gone on with."""
+    """Returns the parts of an incomplete file; if there are several, only one will be continued."""
     return sorted(target.parent.glob(f"{glob.escape(target.name)}.*.part"))
 
 
 def begun_below(folder: Path) -> frozenset[Source]:
-    """What parts there are in a folder: the models that were to be kept there, and are not whole."""
+    """Returns the models in a folder whose downloads are incomplete."""
     found = set()
-    # In a repository, or in a folder of one.
+    # Files are at the top of a repository, or in a folder of it.
     for part in (*folder.glob("*/*/*.part"), *folder.glob("*/*/*/*.part")):
         with suppress(BadRequest):
             found.add(Source.parse(_PART_SUFFIX.sub("", part.relative_to(folder).as_posix())))
@@ -209,7 +209,7 @@ def _part_of(target: Path, wanted: HubFile) -> Path:
 
 
 def is_as_told(target: Path, wanted: HubFile) -> bool:
-    """Whether a file that came earlier is what the hub has now. Reads all of it."""
+    """Returns whether an existing file matches the hub. Reads all of it."""
     if not _is_as_large(target, wanted):
         return False
     found = wanted.new_sum()
@@ -223,7 +223,7 @@ def _is_as_large(target: Path, wanted: HubFile) -> bool:
 
 
 def _summed_up(file: Path, found: Any) -> Generator[int, None, None]:
-    """Adds what a file holds to a checksum, and tells how far that is."""
+    """Adds the content of a file to a checksum, and yields the number of bytes so far."""
     num_bytes = 0
     with file.open("rb") as source:
         while piece := source.read(_READ_BYTES):
@@ -233,7 +233,7 @@ def _summed_up(file: Path, found: Any) -> Generator[int, None, None]:
 
 
 class _Part:
-    """The file that grows, and the checksum of what it holds. What is written is with the system at once."""
+    """The incomplete file and the checksum of its content. Writes are unbuffered."""
 
     def __init__(self, path: Path, new_sum: Callable[[], Any]) -> None:
         self.path, self._new_sum = path, new_sum
@@ -246,7 +246,7 @@ class _Part:
         return str(self._sum.hexdigest())
 
     def looked_through(self) -> Iterator[int]:
-        """Sums up what an earlier try left, and tells how far that is."""
+        """Computes the checksum of what an earlier try left, and yields the number of bytes so far."""
         while piece := self._file.read(_READ_BYTES):
             self._sum.update(piece)
             self.num_bytes += len(piece)
@@ -266,7 +266,7 @@ class _Part:
 
     def settle(self, target: Path) -> None:
         os.fsync(self._file.fileno())
-        # Windows renames and removes nothing that is open.
+        # Windows can neither rename nor delete an open file.
         self.close()
         os.replace(self.path, target)
 
@@ -281,7 +281,7 @@ class _Part:
 def _grown(
     hub: Hub, wanted: HubFile, part: _Part, pause: Callable[[float], object], require_room: Callable[[int], None]
 ) -> Iterator[Fetched]:
-    """Appends what is missing, over as many connections as that takes."""
+    """Appends what is missing, over as many connections as necessary."""
     if part.num_bytes > wanted.num_bytes:
         part.begin_anew()
     failures = 0
@@ -291,7 +291,7 @@ def _grown(
             yield from _appended(hub, wanted, part, require_room)
         except DownloadCut as cut:
             failures = 0 if part.num_bytes - before >= MUCH_BYTES else failures + 1
-            # Whoever is to wait for long lets others have the connection meanwhile.
+            # For a long wait, other downloads go first.
             if failures > len(PAUSES_SECONDS) or (cut.wait_s or 0.0) > LONGEST_WAIT_SECONDS:
                 raise
             pause(PAUSES_SECONDS[max(0, failures - 1)] if cut.wait_s is None else cut.wait_s)
@@ -299,9 +299,9 @@ def _grown(
 
 
 def _appended(hub: Hub, wanted: HubFile, part: _Part, require_room: Callable[[int], None]) -> Iterator[Fetched]:
-    """Appends what one connection brings."""
+    """Appends the data of one connection."""
     with hub.reading(wanted, part.num_bytes) as body:
-        # Of a hub that gives all of it again, what is here is passed over; the checksum is of both.
+        # If the hub sends the whole file again, the part that exists is skipped; the checksum covers both.
         looked_at, to_pass_bytes = part.num_bytes, part.num_bytes - body.start
         for come in body.pieces:
             piece = come[to_pass_bytes:]
@@ -319,7 +319,7 @@ def _appended(hub: Hub, wanted: HubFile, part: _Part, require_room: Callable[[in
 
 @contextmanager
 def _told_of_the_disk(folder: Path) -> Iterator[None]:
-    """Errors of the system are the disk's here: those of the network have become ours before."""
+    """Converts OSErrors to errors of the disk; those of the network have been converted before."""
     try:
         yield
     except OSError as error:
@@ -332,7 +332,7 @@ def _told_of_the_disk(folder: Path) -> Iterator[None]:
 
 
 def _no_room(folder: Path, missing_bytes: int) -> DiskFull:
-    # Rather a little more than what would not be enough.
+    # Rounded up, so that the stated space is enough.
     missing = f"; {math.ceil(missing_bytes / 1e8) / 10:.1f} GB are missing" if missing_bytes > 0 else ""
     return DiskFull(
         f"The disk that holds {folder} has no room for the model{missing}.",

@@ -1,7 +1,7 @@
 """Model files that are on this computer already, from other applications or in our folder.
 
-A file of five gigabytes that lies here need not be fetched again. Nothing is looked for unless somebody wants it, and
-only where such files are known to lie; they stay there.
+A file of several gigabytes that is already here need not be downloaded again. The search runs only on request, and only
+in known folders of models; the files stay where they are.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MAGIC = b"GGUF"
-# A vocabulary by itself, or a file that is just being fetched.
+# Smaller files are vocabularies, or are just being downloaded.
 _LEAST_BYTES = 2**20
-# Folders of models hold little else; a folder of everything is no place to look for long.
+# Folders of models contain little else; in a folder with many other files the search is limited.
 _MOST_ENTRIES = 20_000
 _LATER_PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
 _FIRST_PART = re.compile(r"-00001-of-\d{5}\.gguf$")
-# Ollama names them by their content.
+# Ollama names files by the hash of their content.
 _BLOB = "sha256-"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder in which an application keeps models, so many folders deep; `app` is "" for ours."""
+    """A folder in which an application keeps models, at most `depth` folders deep; `app` is "" for ours."""
 
     app: str
     folder: Path
@@ -35,17 +35,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A GGUF file, or the first of several, that `app` has brought here."""
+    """A GGUF file, or the first of several, in a folder of `app`."""
 
     app: str
     path: Path
 
 
 def places(home: Path, environ: Mapping[str, str], ours: Iterable[Path]) -> tuple[Place, ...]:
-    """Where models may lie for the user whose folder is `home`; `ours` are our own folders of models.
+    """Returns where models may be for the user with the folder `home`; `ours` are our own folders of models.
 
-    Of applications on Linux, macOS and Windows; those that were told to keep them elsewhere are found where they tell
-    so in the environment.
+    Covers applications on Linux, macOS and Windows, and folders that environment variables name.
     """
     cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
@@ -69,7 +68,7 @@ def places(home: Path, environ: Mapping[str, str], ours: Iterable[Path]) -> tupl
 
 
 def candidates(among: Collection[Place], known: Collection[str]) -> Iterator[Candidate]:
-    """GGUF files in these places that are not `known` yet, each file once; what cannot be read is passed over."""
+    """Yields GGUF files in these places that are not `known` yet, each once; unreadable files are skipped."""
     passed = {stamp for path in known if (stamp := _stamp(Path(path))) is not None}
     for place in among:
         for path in _files(place):
@@ -81,10 +80,10 @@ def candidates(among: Collection[Place], known: Collection[str]) -> Iterator[Can
 
 
 def _files(place: Place) -> Iterator[Path]:
-    """What may be a model by its name; links to folders are not followed."""
+    """Yields files that may be models by their names; links to folders are not followed."""
     num_entries = 0
     for folder, folders, files in os.walk(place.folder):
-        # In the order of their names, so that the same are found where there are too many.
+        # Sorted, so that the result is the same if the limit is reached.
         folders[:] = sorted(folders) if len(Path(folder).relative_to(place.folder).parts) < place.depth else []
         for name in sorted(files):
             is_first = _FIRST_PART.search(name) or not _LATER_PART.search(name)
@@ -104,9 +103,9 @@ def _is_model(path: Path) -> bool:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Of a file whichever way it is named: the hub's cache has links to what lies beside.
+    """Returns what identifies a file under any name: the hub's cache has links to its files.
 
-    None for what is no file, as a pipe that would be read for ever, or too small.
+    None for other things than files, such as pipes that would block, and for files that are too small.
     """
     try:
         status = path.stat()

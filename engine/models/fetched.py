@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """How much of the model is there. `is_new`: it came just now, and was not there since an earlier try."""
+    """The progress of a download. `is_new` is False while data of an earlier try is being checked."""
 
     num_bytes: int
     total_bytes: int

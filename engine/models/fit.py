@@ -18,28 +18,28 @@ from engine.memory.demand import Budgets, Demand, Wishes
 from engine.memory.placement import context_cells
 from engine.models.gguf import TensorExtent, layer_of, parts_of, read_header, read_shape
 
-# 32 numbers of a head share a scale in 8 bits, or it cannot be.
+# In 8 bits, 32 numbers of a head share a scale, so its length must be a multiple of this.
 _NUMBERS_OF_A_SCALE = 32
-# In the names of tensors that hold all experts of a layer.
+# Part of the names of tensors with all experts of a layer.
 _EXPERTS = "_exps."
-# Linux says here whether it gives any room that is asked for (1), or no more than it has in all.
+# Linux's overcommit mode: 1 grants any allocation, others limit it to about the total memory.
 _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
-# Stretches of a file that one layer's tensors may lie in.
+# The most contiguous ranges of a file that the tensors of one layer may occupy.
 MOST_STRETCHES = 4
 
 
 def demand_of(path: Path, settings: Settings, n_gpu_layers: int | None = None) -> Demand:
-    """What the model wants of memory; what competes with it is for others to add.
+    """Returns the memory demand of a model, without anything that competes with it.
 
     Args:
         path: Its file, or the first of several.
-        settings: Those in force.
+        settings: The present settings.
         n_gpu_layers: The user's choice for this model; None leaves it to the settings, and they to the plan.
 
     Raises:
         ModelNotFound: There is no such file.
-        ModelFileInvalid: It is no model that can write answers, or it is damaged.
-        ModelUnreadable: The system does not let us read it.
+        ModelFileInvalid: It is not a model that can write answers, or it is damaged.
+        ModelUnreadable: The system refuses to read it.
     """
     shape, headers = read_shape(path), [read_header(part) for part in parts_of(path)]
     demand = Demand(
@@ -54,7 +54,7 @@ def demand_of(path: Path, settings: Settings, n_gpu_layers: int | None = None) -
 
 
 def demand_of_known(shape: ModelShape, head_size: int, settings: Settings) -> Demand:
-    """What a model wants that is not on this machine: as `demand_of`, by a shape that was only estimated."""
+    """Returns the demand of a model that is not on this machine, by its estimated shape."""
     demand = Demand(
         shape,
         context_tokens=shape.trained_context,
@@ -67,13 +67,13 @@ def demand_of_known(shape: ModelShape, head_size: int, settings: Settings) -> De
 
 
 def by_settings(demand: Demand, settings: Settings, n_gpu_layers: int | None = None) -> Demand:
-    """The same model, and nothing beside it, by settings that may be others."""
+    """Returns the demand of the same model with these settings, without anything that competes with it."""
     chosen, memory = settings.generation, settings.memory
     context_tokens = context_cells(demand.shape, chosen.max_context)
     wishes = Wishes(
         n_gpu_layers=n_gpu_layers if n_gpu_layers is not None else chosen.n_gpu_layers,
         kv_type=chosen.kv_type if demand.can_quantise_kv else "f16",
-        # As llama.cpp has it: a pass of more would have no cells.
+        # As in llama.cpp: a larger batch would not fit into the cells.
         n_ubatch=min(chosen.n_ubatch, context_tokens) or None,
         kv_ram_bytes=chosen.kv_ram_bytes,
         kv_disk_bytes=chosen.kv_disk_bytes,
@@ -96,7 +96,7 @@ def by_settings(demand: Demand, settings: Settings, n_gpu_layers: int | None = N
 
 
 def can_quantise_kv(metadata: Mapping[str, Any]) -> bool:
-    """Whether keys and values of a model can be kept in 8 bits, by the metadata of its header."""
+    """Returns whether keys and values of a model can be stored in 8 bits, by the metadata of its header."""
     architecture = metadata.get("general.architecture", "")
     most_heads = max([1, *_all_of(metadata.get(f"{architecture}.attention.head_count", 1))])
     width = metadata.get(f"{architecture}.embedding_length", 0) // most_heads
@@ -105,15 +105,15 @@ def can_quantise_kv(metadata: Mapping[str, Any]) -> bool:
 
 
 def _all_of(told: Any) -> list[int]:
-    """A number of the metadata, be there one for all layers or one for each."""
+    """Returns a number of the metadata as a list: one for all layers, or one for each."""
     return told if isinstance(told, list) else [told]
 
 
 def is_streamable(tables: Sequence[Sequence[TensorExtent]], platform: str = sys.platform) -> bool:
-    """Whether layers can be read one by one, as far as headers tell: each lies by itself, where the system can map it.
+    """Returns whether layers can be read one by one, as far as headers tell: each is stored separately.
 
-    Those of which a token needs only a few experts are better left to the system, which reads the pages of these.
-    Whether they are computed one after another shows when the model is loaded (generation/weights/tracing.py).
+    A mixture of experts is left to the operating system, which reads only the pages of the experts that a token needs.
+    Whether layers are computed one after another is known when the model is loaded (generation/weights/tracing.py).
     """
     stretches = Counter(
         (part, layer)
@@ -125,7 +125,7 @@ def is_streamable(tables: Sequence[Sequence[TensorExtent]], platform: str = sys.
 
 
 def is_packable(weight_bytes: int) -> bool:
-    """Whether the system may give room to all weights of a model at once, though it is never filled."""
+    """Returns whether the system grants address space for all weights at once, though it is never filled."""
     with suppress(OSError):
         if _OVERCOMMIT.read_text(encoding="ascii").strip() == "1":
             return True
@@ -133,5 +133,5 @@ def is_packable(weight_bytes: int) -> bool:
 
 
 def picks_experts(tables: Sequence[Sequence[TensorExtent]]) -> bool:
-    """Whether each token needs some of the weights of a layer only (a mixture of experts)."""
+    """Returns whether each token needs only some of the weights of a layer (a mixture of experts)."""
     return any(_EXPERTS in tensor.name for table in tables for tensor in table)

@@ -2,8 +2,8 @@
 
 The format: magic, version, counts, then key-value metadata, then the tensor table, then aligned data
 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The `gguf` package supplies block sizes; its
-reader maps and parses every token of the vocabulary, which takes seconds for a picker full of models,
-and answers a truncated file with numpy errors.
+reader maps and parses every token of the vocabulary, which takes seconds for a list of models, and fails on a
+truncated file with numpy errors.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from engine.models.source import pieces_of
 MAGIC = b"GGUF"
 READABLE_VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
-# Bounds that no real model comes near; a header beyond them is garbage, not a reason to allocate.
+# Limits far beyond any real model; a header that exceeds them is damaged, and nothing is allocated for it.
 MAX_TENSORS, MAX_KEYS, MAX_DIMENSIONS, MAX_BYTES = 1_000_000, 1_000_000, 8, 2**48
 # Magic, version and counts.
 SMALLEST_BYTES = 24
 _VOCABULARY = "tokenizer.ggml.tokens"
-# The type of the value, the type of its elements, and how many there are.
+# The bytes before the first element: type of the value, type of the elements, number of elements.
 _BEFORE_FIRST = 4 + 4 + 8
 _SCALARS = {
     GGUFValueType.UINT8: "B",
@@ -54,20 +54,20 @@ _SCALARS = {
 _EMBEDDING_ARCHITECTURES = frozenset(
     {"bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "eurobert"}
 )
-# They read a text as a whole before they write one of their own: where that is not done, llama.cpp ends the process.
+# These encode the input before they write; without that step, llama.cpp ends the process.
 _ENCODER_ARCHITECTURES = frozenset({"t5", "t5encoder"})
-# They fill in a text in no order, or draft for another model, or speak: llama.cpp computes words of no meaning.
+# Diffusion models, draft models and speech decoders: as ordinary models, llama.cpp would compute nonsense.
 _OTHER_WRITERS = frozenset({"dream", "llada", "llada-moe", "rnd1", "eagle3", "dflash", "wavtokenizer-dec"})
 _BLOCK_NAME = re.compile(r"blk\.(\d+)\.")
-# Outside the layers, and none of the output head: a token touches one row of it, in main memory always.
+# Outside the layers and not part of the output head: a token reads one row, and it is always in main memory.
 READ_BY_ROW = frozenset({"per_layer_token_embd.weight"})
 
 
 @dataclass(frozen=True, slots=True)
 class TensorExtent:
-    """Where one tensor's bytes lie: `offset` counts from the start of the file.
+    """Where one tensor's bytes are: `offset` counts from the start of the file.
 
-    A matrix has `num_rows`; they are 0 where nobody asks for them.
+    `num_rows` is that of a matrix; 0 if it is not needed.
     """
 
     name: str
@@ -80,7 +80,7 @@ class TensorExtent:
 class Header:
     """The metadata and the tensor table. Long arrays of the metadata are replaced by their length.
 
-    The first token of the vocabulary begins at `vocabulary_at` of the file; 0 where there is none.
+    The first token of the vocabulary begins at offset `vocabulary_at` of the file; 0 if there is none.
     """
 
     metadata: Mapping[str, Any]
@@ -90,24 +90,24 @@ class Header:
 
 
 def read_shape(path: Path) -> ModelShape:
-    """The shape of the model in `path`, over all files of a split one.
+    """Reads the shape of the model in `path`, including all files of a split one.
 
     Raises:
         ModelNotFound: There is no such file, or one of several is not beside it.
-        ModelFileInvalid: It is no model that can write answers, or it is cut short.
-        ModelUnreadable: The system does not let us read it.
+        ModelFileInvalid: It is not a model that can write answers, or it is truncated.
+        ModelUnreadable: The system refuses to read it.
     """
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
-        # A path with a NUL in it is no path at all.
+        # A path with a NUL raises ValueError.
         raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
     return _read_shape(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=64)
 def _read_shape(path: Path, mtime_ns: int, size_bytes: int) -> ModelShape:
-    """Kept while the file stays as it is: a vocabulary of 150,000 tokens takes a while to walk."""
+    """Cached while the file is unchanged, because checking a vocabulary of 150,000 tokens takes a while."""
     parts = parts_of(path)
     headers = [read_header(part) for part in parts]
     metadata = headers[0].metadata
@@ -123,9 +123,9 @@ def _read_shape(path: Path, mtime_ns: int, size_bytes: int) -> ModelShape:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """The files of a model: one, or all of a split (`…-00001-of-00003.gguf`), of which every one must be there.
+    """Returns the files of a model: one, or all of a split one (`…-00001-of-00003.gguf`), which must all exist.
 
-    The first has the metadata, and is the one that llama.cpp is told of whichever was chosen.
+    The first has the metadata, and is the one that llama.cpp opens, whichever the user chose.
     """
     parts = [path.with_name(name) for name in pieces_of(path.name)]
     if len(parts) == 1:
@@ -140,19 +140,19 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> Header:
-    """Header of one file, checked against the file's length.
+    """Reads the header of one file, and checks it against the file's length.
 
     Raises:
         ModelNotFound: There is no such file.
-        ModelFileInvalid: Not GGUF, of an unreadable version, damaged or cut short.
-        ModelUnreadable: The system does not let us read it.
+        ModelFileInvalid: It is not GGUF, of an unsupported version, damaged or truncated.
+        ModelUnreadable: The system refuses to read it.
     """
     with _mapped(path) as view:
         return _parse(_Cursor(view, path.name), len(view))
 
 
 def _tokens(path: Path, header: Header) -> list[bytes]:
-    """The texts of the vocabulary, in order."""
+    """Reads the tokens of the vocabulary, in order."""
     if not header.vocabulary_at:
         return []
     with _mapped(path) as view:
@@ -203,7 +203,7 @@ class _Cursor:
         self._at += num_bytes
 
     def skip_strings(self, count: int) -> None:
-        """Passes `count` strings; a vocabulary has hundreds of thousands, so this loop is a tight one."""
+        """Skips `count` strings; optimised, because a vocabulary has hundreds of thousands."""
         view, at, end, length_at = self._view, self._at, len(self._view), struct.Struct("<Q").unpack_from
         for _ in range(count):
             if at + 8 > end:
@@ -212,7 +212,7 @@ class _Cursor:
         self.skip(at - self._at)
 
     def strings(self, count: int) -> list[bytes]:
-        """The next `count` strings, as they are; passed once already, so none of them is cut short."""
+        """Reads the next `count` strings as bytes; they were skipped before, so none is truncated."""
         view, at, length_at, found = self._view, self._at, struct.Struct("<Q").unpack_from, list[bytes]()
         for _ in range(count):
             end = at + 8 + length_at(view, at)[0]
@@ -222,7 +222,7 @@ class _Cursor:
         return found
 
     def holds_strings(self, at: int) -> bool:
-        """Whether the value that begins at `at` is a list of texts."""
+        """Returns whether the value that begins at `at` is a list of strings."""
         return self._view[at : at + 8] == struct.pack("<II", GGUFValueType.ARRAY, GGUFValueType.STRING)
 
     def scalar(self, code: str) -> Any:
@@ -280,7 +280,7 @@ def _value(cursor: _Cursor, kind_number: int) -> Any:
 
 
 def _array(cursor: _Cursor) -> Any:
-    """Short number arrays (heads per layer) as a list; vocabularies and other long ones as their length."""
+    """Reads a short number array (heads per layer) as a list, a vocabulary or other long one as its length."""
     kind_number, length = cursor.scalar("I"), cursor.scalar("Q")
     if kind_number == GGUFValueType.STRING:
         cursor.skip_strings(length)
@@ -295,7 +295,7 @@ def _array(cursor: _Cursor) -> Any:
 
 
 def _tensor_info(cursor: _Cursor) -> TensorExtent:
-    """Its offset counts from the end of the header."""
+    """Reads an entry of the tensor table; its offset counts from the end of the header."""
     name = cursor.string()
     num_dimensions = cursor.scalar("I")
     if num_dimensions > MAX_DIMENSIONS:
@@ -310,7 +310,7 @@ def _tensor_info(cursor: _Cursor) -> TensorExtent:
 
 
 def _require_writer(path: Path, metadata: Mapping[str, Any]) -> None:
-    """Refuses GGUF files that are no language model: projectors, adapters, embedders."""
+    """Refuses GGUF files that are not language models: projectors, adapters, embedders."""
     architecture = str(metadata.get("general.architecture", ""))
     kind = str(metadata.get("general.type", "model"))
     other = "Choose the GGUF file of an instruct or chat model."
@@ -361,7 +361,7 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
 
 
 def _rows_by_layer(tensors: list[TensorExtent], num_layers: int) -> list[dict[str, int]]:
-    """The rows of a layer's tensors, by their names behind that of the layer."""
+    """Returns the number of rows of each layer's tensors, by their names without the layer's prefix."""
     rows: list[dict[str, int]] = [{} for _ in range(num_layers)]
     for tensor in tensors:
         if (match := _BLOCK_NAME.match(tensor.name)) and (layer := int(match[1])) < num_layers:
@@ -378,18 +378,18 @@ def _sizes_by_layer(tensors: list[TensorExtent], num_layers: int) -> list[dict[s
 
 
 def _expert_bytes(tensors: list[TensorExtent]) -> int:
-    """Of which a token uses only some: each of these tensors holds a layer's experts side by side."""
+    """Returns the size of the tensors with all experts of a layer, of which a token uses only some."""
     return sum(tensor.num_bytes for tensor in tensors if "_exps." in tensor.name)
 
 
 def layer_of(tensor_name: str) -> int | None:
-    """The layer that a tensor belongs to; None for those outside the layers."""
+    """Returns the layer of a tensor; None for those outside the layers."""
     match = _BLOCK_NAME.match(tensor_name)
     return int(match[1]) if match else None
 
 
 def _bytes_by_place(tensors: list[TensorExtent], num_layers: int) -> tuple[tuple[int, ...], int, int]:
-    """Bytes per layer, bytes outside the layers, and of those the output head's."""
+    """Returns the bytes of each layer, those outside the layers, and those of the output head among them."""
     layers, other, output = [0] * num_layers, 0, 0
     for tensor in tensors:
         layer = layer_of(tensor.name)

@@ -1,6 +1,6 @@
 """The hub: file lists, and a file from any byte on; each refusal is a sentence and a way out.
 
-Whoever asks is unknown to it: no account, no token. Redirects are followed, and the system's proxies are used.
+Requests are anonymous: without account or token. Redirects are followed, and the system's proxies are used.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from engine.errors import BadRequest, DownloadCut, DownloadFailed
 from engine.models.hub_search import Repository, Wanted, repositories_in
 from engine.models.source import Folder, Source
 
-# So long may a connection take to come about, and be silent.
+# Timeouts for connecting, and for silence.
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 20.0
 PIECE_BYTES = 64 * 1024
-# Who asks for a longer pause than this is not waited for.
+# If the hub asks for a longer pause, the download ends instead.
 LONGEST_WAIT_SECONDS = 120.0
 _SHA256_DIGITS, _GIT_DIGITS = 64, 40
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _KEPT = "What was fetched is kept."
-# What goes with models and answers nothing by itself: projectors for pictures, measured weights, models that embed.
+# Files that cannot answer alone: vision projectors, importance matrices, embedding models.
 _GOES_WITH_MODELS = re.compile(r"mmproj|imatrix|embed|rerank|\bbge\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """What the hub says of a file. Of small ones it tells git's checksum, of large ones SHA-256."""
+    """The size and checksum of a file on the hub: git's SHA-1 for small files, SHA-256 for large ones."""
 
     source: Source
     num_bytes: int
     checksum: str
 
     def new_sum(self) -> Any:
-        """What is to be given all of its bytes, and has that checksum then, as hashlib has it."""
+        """Returns a new hash object (as in hashlib) for computing the checksum of its content."""
         if len(self.checksum) == _SHA256_DIGITS:
             return hashlib.sha256()
         return hashlib.sha1(f"blob {self.num_bytes}\0".encode(), usedforsecurity=False)
@@ -51,7 +51,7 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A model that the hub has, of so many bytes in all of its files."""
+    """A model on the hub; `num_bytes` is the size of all its files."""
 
     source: Source
     num_bytes: int
@@ -59,14 +59,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The bytes of a file from `start` on, which is 0 also where another start was asked for and is not given."""
+    """The bytes of a file from `start` on, which is 0 if the hub ignored the requested start."""
 
     start: int
     pieces: Iterator[bytes]
 
 
 class _Unchecked(Exception):
-    """A file of which no checksum is told; the message is its name."""
+    """The hub gives no checksum for a file; the message is its name."""
 
 
 class Hub:
@@ -77,10 +77,10 @@ class Hub:
         self._name = self._address.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
     def look_up(self, wanted: Sequence[Source]) -> list[HubFile]:
-        """What it has now of files that lie in one folder.
+        """Looks up size and checksum of files in one folder.
 
         Raises:
-            DownloadFailed: It has no such file, does not give it, or cannot be reached.
+            DownloadFailed: There is no such file, access is refused, or the hub cannot be reached.
         """
         entries = {entry.get("path"): entry for entry in self._entries(wanted[0])}
         for source in wanted:
@@ -95,23 +95,23 @@ class Hub:
             ) from unchecked
 
     def files(self, folder: Folder) -> list[HubFile]:
-        """All files in a folder of which it tells a checksum, also in folders inside.
+        """Returns all files in a folder that have a checksum, including those in subfolders.
 
         Raises:
-            DownloadFailed: It has no such folder, does not tell, or cannot be reached.
+            DownloadFailed: There is no such folder, access is refused, or the hub cannot be reached.
         """
         found = []
         for entry in self._entries(folder):
-            # What could not be kept or checked here is not there for us.
+            # Files with names that we cannot store, or without a checksum, are ignored.
             with suppress(BadRequest, _Unchecked):
                 found.append(_described(folder.holding(str(entry.get("path"))), entry))
         return found
 
     def offers(self, folder: Folder) -> list[Offer]:
-        """The models in a folder that may write answers, the smallest first; one in several files is one.
+        """Returns the models in a folder that may write answers, smallest first; one in several files counts once.
 
         Raises:
-            DownloadFailed: It has no such folder or nothing in it, does not tell, or cannot be reached.
+            DownloadFailed: There is no such folder or model, access is refused, or the hub cannot be reached.
         """
         found: dict[str, Offer] = {}
         for entry in self._entries(folder):
@@ -122,7 +122,7 @@ class Hub:
         offers = [
             Offer(offer.source, sum(found[piece.file].num_bytes for piece in offer.source.pieces))
             for path, offer in found.items()
-            # Told of by their first file, where all are there.
+            # A split model is listed by its first file, if all files exist.
             if path == offer.source.file and all(piece.file in found for piece in offer.source.pieces)
         ]
         if not offers:
@@ -133,10 +133,10 @@ class Hub:
         return sorted(offers, key=lambda offer: (offer.num_bytes, offer.source.file))
 
     def search(self, wanted: Wanted) -> list[Repository]:
-        """The repositories with GGUF files that are called like some words, the most downloaded first; never none.
+        """Searches repositories with GGUF files by words, most downloaded first; returns at least one.
 
         Raises:
-            DownloadFailed: It has none, cannot be searched, or cannot be reached.
+            DownloadFailed: None matches, or the hub cannot be searched or reached.
         """
         with self._asked(f"{self._address}/api/models?{wanted.query}", wanted) as response:
             entries = _listed(response)
@@ -148,11 +148,11 @@ class Hub:
 
     @contextmanager
     def reading(self, wanted: HubFile, start: int) -> Iterator[Body]:
-        """The file from a byte on, where the hub can.
+        """Opens a file from a byte on, if the hub supports that.
 
         Raises:
-            DownloadCut: The connection failed, now or while it is read.
-            DownloadFailed: It is not given, or what is given is something else.
+            DownloadCut: The connection failed, now or while reading.
+            DownloadFailed: Access is refused, or the hub sends something else.
         """
         source = wanted.source
         url = f"{self._address}/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(source.file)}"
@@ -164,7 +164,7 @@ class Hub:
             yield Body(begins, response.iter_content(PIECE_BYTES))
 
     def _entries(self, wanted: Source | Folder) -> Iterator[Mapping[str, Any]]:
-        """What is told of all that is beside a file, or below a folder."""
+        """Yields the hub's entries of all files beside a file, or below a folder."""
         inside = wanted.inside if isinstance(wanted, Folder) else wanted.file.rpartition("/")[0]
         url = f"{self._address}/api/models/{wanted.repo}/tree/{quote(wanted.revision, safe='')}"
         url += f"/{quote(inside)}" if inside else ""
@@ -180,7 +180,7 @@ class Hub:
     def _asked(
         self, url: str, wanted: Source | Folder | Wanted, headers: Mapping[str, str] | None = None
     ) -> Generator[requests.Response]:
-        # Packed, it could not be gone on with in the middle.
+        # A compressed response could not be resumed in the middle.
         headers = {"Accept-Encoding": "identity", **(headers or {})}
         times = (CONNECT_SECONDS, SILENT_SECONDS)
         try:
@@ -216,19 +216,19 @@ class Hub:
 
 
 class _Stranger(requests.Session):
-    """Asks as nobody also where a redirect leads."""
+    """A session that stays anonymous after redirects."""
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
         prepared_request.headers.pop("Authorization", None)
 
 
 def _as_nobody(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Else the user's name and password would be looked for in ~/.netrc."""
+    """Adds no credentials; without this, requests would read the user's password from ~/.netrc."""
     return request
 
 
 def _listed(response: requests.Response) -> list[Mapping[str, Any]] | None:
-    """The files that are told of; None where it is no such list."""
+    """Returns the entries of a response; None if it is not a list of objects."""
     try:
         entries = response.json()
     except requests.exceptions.JSONDecodeError:
@@ -238,7 +238,7 @@ def _listed(response: requests.Response) -> list[Mapping[str, Any]] | None:
 
 
 def _described(source: Source, entry: Mapping[str, Any]) -> HubFile:
-    """Raises _Unchecked."""
+    """Converts an entry. Raises _Unchecked if it has no valid checksum."""
     num_bytes, is_large = _size_of(entry), bool(entry.get("lfs"))
     checksum = str((entry["lfs"] if is_large else entry).get("oid", "")).removeprefix("sha256:")
     digits = _SHA256_DIGITS if is_large else _GIT_DIGITS
@@ -253,7 +253,7 @@ def _size_of(entry: Mapping[str, Any]) -> int | None:
 
 
 def _is_of(wanted: HubFile, start: int, headers: Mapping[str, str]) -> bool:
-    """Whether what comes is the rest of the file, as far as its headers tell."""
+    """Returns whether a response is the requested rest of the file, according to its headers."""
     if headers.get("Content-Type", "").startswith("text/html"):
         return False
     if start:
@@ -287,7 +287,7 @@ def _search_refused(hub: str, status: int, wait_s: float | None) -> DownloadFail
         )
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return DownloadFailed(f"{hub} has a problem of its own ({status}).", "Search again later.")
-    # A mirror may have the files alone.
+    # A mirror may not support searching.
     return DownloadFailed(
         f"{hub} cannot be searched by words ({status}).",
         "Paste the link of a model's page instead, or name it as OWNER/NAME.",
@@ -310,7 +310,7 @@ def _what(wanted: Source | Folder) -> str:
 
 
 def _seconds_asked(headers: Mapping[str, str]) -> float | None:
-    """What Retry-After says: seconds, or a time by the clock of the hub; None where it says neither."""
+    """Parses Retry-After, which has seconds or a time by the hub's clock; None if it is missing or invalid."""
     asked = headers.get("Retry-After", "")
     if asked.isdecimal():
         return float(asked)

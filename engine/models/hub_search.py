@@ -12,7 +12,7 @@ from engine.errors import BadRequest
 from engine.models.source import Folder, meant_by
 
 MOST_FOUND = 20
-# No name of a model is longer.
+# Names of models are shorter.
 _MOST_CHARACTERS = 200
 
 
@@ -24,7 +24,7 @@ class Wanted:
 
     @classmethod
     def parse(cls, text: str) -> Wanted:
-        """Raises BadRequest where there is nothing to search for."""
+        """Parses typed text. Raises BadRequest if there is nothing to search for."""
         words = " ".join(text.split())[:_MOST_CHARACTERS]
         if not any(map(str.isalnum, words)):
             raise BadRequest("There are no words to search the hub for.", "Name a model, or a part of its name.")
@@ -35,15 +35,15 @@ class Wanted:
 
     @property
     def query(self) -> str:
-        """The query of its address; what is gated is told only where it is asked for."""
+        """The query string; counts and gating are only returned on request."""
         asked = [("search", self.words), ("filter", "gguf"), ("sort", "downloads"), ("limit", str(MOST_FOUND))]
-        # Surrogates can be typed, and are no text.
+        # Lone surrogates cannot be encoded.
         return urlencode([*asked, *(("expand", one) for one in ("downloads", "likes", "gated"))], errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What the hub says of a repository; None is what it does not say."""
+    """A repository as the hub describes it; None means that it does not say."""
 
     folder: Folder
     downloads: int | None
@@ -52,7 +52,7 @@ class Repository:
 
 
 def repositories_in(entries: Iterable[Mapping[str, Any]], hub: str) -> list[Repository]:
-    """Those that are told and can be named to us, in the order of the hub; nothing that is private."""
+    """Returns the repositories with valid names that are not private, in the order of the hub."""
     found: list[Repository] = []
     for entry in entries:
         with suppress(BadRequest):

@@ -10,7 +10,7 @@ from engine.errors import BadRequest
 
 
 def with_model(known: Sequence[str], path: Path) -> tuple[str, ...]:
-    """The list with `path` in it once, newest last."""
+    """Returns the list with `path` in it once, newest last."""
     return (*(other for other in known if other != str(path)), str(path))
 
 
@@ -19,10 +19,10 @@ def without_model(known: Sequence[str], path: Path) -> tuple[str, ...]:
 
 
 def named(known: Sequence[str], name: str) -> Path | None:
-    """The known model that a person means by `name`: its path, or what it is `called`.
+    """Returns the known model with this path or name (see `called`); None if there is none.
 
     Raises:
-        BadRequest: Several are called so, as files of different owners often are.
+        BadRequest: Several have this name, as files of different owners often do.
     """
     wanted, files = Path(name).expanduser().absolute(), [Path(one) for one in known]
     if wanted in files:
@@ -34,7 +34,7 @@ def named(known: Sequence[str], name: str) -> Path | None:
 
 
 def called(known: Sequence[str], name: str) -> list[str]:
-    """The models that `name` may mean: a file's name or stem, also with folders before it, as OWNER/NAME/FILE.gguf."""
+    """Returns the models with this file name or stem, which may have folders before it, as OWNER/NAME/FILE.gguf."""
     wanted = Path(name).parts
     return [one for one in known if wanted and wanted in _ends(Path(one), len(wanted))]
 
@@ -44,7 +44,7 @@ def _ends(file: Path, num_parts: int) -> tuple[tuple[str, ...], ...]:
 
 
 def names_of(known: Sequence[str]) -> list[str]:
-    """What each of these files is called: by its stem, or as much of its path as no other has."""
+    """Returns a unique name for each of these files: its stem, or as much of its path as necessary."""
     ways = [(Path(path).stem, _with_owner(Path(path)), path) for path in known]
     often = Counter(name for way in ways for name in set(way))
     return [next((name for name in way if often[name] == 1), way[-1]) for way in ways]

@@ -1,10 +1,10 @@
 """What each layer keeps of a text, according to the header: keys and values of every token, one state, or neither.
 
-llama.cpp decides that by rules of each architecture (windows with narrower heads, layers that use the keys of others,
-layers that sum up instead of attending). Most of it shows in the tensors: a layer whose keys are made by a matrix keeps
-as many numbers as that has rows, and one that sums up has tensors for it. So the bytes come from there, and from the
-metadata only where keys are made together with queries, or from something shorter. Not known here are the states of
-MiniMax-01, and the keys by which DeepSeek 3.2 and GLM 5 choose what to attend to (a fifth of what we count).
+llama.cpp decides this by rules for each architecture (sliding-window layers with narrower heads, layers that share the
+keys of others, recurrent layers). Most of it can be seen in the tensors: a layer with a key matrix stores as many
+numbers as the matrix has rows, and a recurrent layer has tensors of its own. So the bytes are computed from tensors,
+and from the metadata only where keys are computed together with queries, or from a compressed form. Not covered are the
+states of MiniMax-01, and the indexer keys of DeepSeek 3.2 and GLM 5 (a fifth of what is counted).
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any
 
 F16_BYTES, FLOAT_BYTES = 2, 4
 _KEYS, _VALUES = "attn_k.weight", "attn_v.weight"
-# Of layers that sum up keys and values (Kimi's delta attention), which have matrices for both and keep neither.
+# A tensor of layers with Kimi's delta attention, which have matrices for keys and values but store neither.
 _OF_LINEAR_KEYS = "ssm_conv1d_k.weight"
-# How tensors begin that sum up a text: Mamba and gated delta nets, short convolutions, RWKV.
+# Prefixes of the tensors of recurrent layers: Mamba and gated delta nets, short convolutions, RWKV.
 _OF_STATES = ("ssm_", "shortconv.", "time_mix_")
-# Its header does not say that the last layers use the keys of others (llama.cpp's models/gemma3n.cpp).
+# The number of layers with keys if the header does not say that the others share them (llama.cpp's models/gemma3n.cpp).
 _WITH_KEYS = {"gemma3n": 20}
-# As llama.cpp takes it where a header has none.
+# llama.cpp's default.
 _TOKENS_SHIFTED = 2
 
-# A value of the metadata by its key without the architecture, or what it is where there is none.
+# Returns a value of the metadata by its key without the architecture, or a default.
 Told = Callable[[str, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCaches:
-    """Layer by layer: `cell_bytes` of one token's f16 keys and values, `state_bytes` of a whole text summed up."""
+    """For each layer: `cell_bytes` of one token's f16 keys and values, `state_bytes` of the recurrent state."""
 
     cell_bytes: tuple[int, ...]
     state_bytes: tuple[int, ...]
 
 
 def layer_caches(architecture: str, told: Told, layers: Sequence[Mapping[str, int]]) -> LayerCaches:
-    """Of a model whose `layers` have tensors, by their names without the layer's, with so many rows each.
+    """Returns the caches of a model; `layers` has the rows of each layer's tensors, by names without the prefix.
 
     Raises:
         TypeError, ValueError: The metadata is damaged.
@@ -50,7 +50,7 @@ def layer_caches(architecture: str, told: Told, layers: Sequence[Mapping[str, in
         if number >= first_without or (sums_up[number] and (not by_header[number] or _OF_LINEAR_KEYS in layer)):
             cells.append(0)
         elif rows := layer.get(_KEYS):
-            # Where there is no matrix of values, the keys serve as such.
+            # Without a value matrix, the keys are used as values.
             cells.append((rows + layer.get(_VALUES, rows)) * F16_BYTES)
         else:
             cells.append(0 if sums_up[number] else by_header[number])
@@ -59,25 +59,25 @@ def layer_caches(architecture: str, told: Told, layers: Sequence[Mapping[str, in
 
 
 def per_layer(value: Any, num_layers: int) -> list[int]:
-    """A number of the metadata for each layer, be there one or one for all."""
+    """Returns a number of the metadata for each layer, from a list or from one number for all."""
     if isinstance(value, list):
         return [int(entry) for entry in value[:num_layers]] + [0] * (num_layers - len(value))
     return [int(value)] * num_layers
 
 
 def _first_without_keys(architecture: str, told: Told, num_layers: int) -> int:
-    """From this layer on there are none: those of others are used, or it is there for guesses that nobody makes."""
+    """Returns the first layer without keys: later ones share those of others, or are for multi-token prediction."""
     num_guessing = int(told("nextn_predict_layers", 0))
     num_shared = int(told("attention.shared_kv_layers", 0))
     return min(_WITH_KEYS.get(architecture, num_layers), num_layers - num_shared, num_layers - num_guessing)
 
 
 def _by_header(told: Told, num_layers: int) -> list[int]:
-    """Bytes of a token's keys and values where every layer attends; the heads may be others in each."""
+    """Returns the bytes of a token's keys and values by the metadata; the number of heads may differ between layers."""
     heads = per_layer(told("attention.head_count", 0), num_layers)
     kv_heads = per_layer(told("attention.head_count_kv", 0) or told("attention.head_count", 0), num_layers)
     width = int(told("embedding_length", 0))
-    # Of keys and values that are made from something shorter only that is kept, in place of the keys.
+    # With latent attention (MLA), only the compressed form is stored, in place of the keys.
     is_shorter = told("attention.key_length_mla", 0) and told("attention.value_length_mla", 0)
     found = []
     for layer in range(num_layers):
@@ -89,7 +89,7 @@ def _by_header(told: Told, num_layers: int) -> list[int]:
 
 
 def _state_bytes(told: Told, num_layers: int) -> int:
-    """Of one layer that sums up: what llama.cpp keeps of the last tokens, and of all (llama-hparams.cpp)."""
+    """Returns the size of a recurrent layer's state: of the last tokens, and of the whole text (llama-hparams.cpp)."""
     width, heads = (
         int(told("embedding_length", 0)),
         max(per_layer(told("attention.head_count", 0), num_layers), default=0),

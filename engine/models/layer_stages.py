@@ -1,22 +1,22 @@
 """Stages of a layer: the groups of its weights that are computed one after another, each about a quarter.
 
-A ring whose slots hold stages hides reading behind computing as well as one of whole layers, in a quarter of the
-memory. The same rule cuts by a header alone, in the order in which architectures mostly compute, and by the graph of a
-model that is loaded (generation/weights/stages.py).
+A ring buffer of stages hides reading behind computing as well as one of whole layers, in a quarter of the memory. The
+same rule is applied to a header, in the usual order of computation, and to the graph of a loaded model
+(generation/weights/stages.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-# About so many of each layer: a read of less than some megabytes is no faster for it.
+# About this many per layer: smaller reads than some megabytes would be slower.
 STAGES_OF_LAYER = 4
-# A stage may be larger by this share, so that a norm more does not begin another.
+# A stage may be larger by this factor, so that a small tensor does not start another one.
 TOLERANCE = 1.25
-# Below, a stage is not worth stopping for.
+# Smaller stages are not worthwhile.
 LEAST_BYTES = 2**20
-# What comes after all else of a layer, in this order; a stage begins with one of these. What is before them is mostly
-# computed at once, from the same input.
+# The last tensors of a layer, in order of computation; a stage begins with one of these. Those before them are mostly
+# computed together, from the same input.
 _LAST = ("attn_output", "ffn_gate", "ffn_up", "ffn_down")
 
 
@@ -26,9 +26,9 @@ def cut(
     """Divides the tensors of a layer into stages.
 
     Args:
-        tensors: In the order in which they are first computed with.
-        sizes: Bytes of each.
-        may_begin: Whether a stage can begin with a tensor behind a stage of these.
+        tensors: In the order of their first use.
+        sizes: The bytes of each.
+        may_begin: Returns whether a stage can begin with a tensor, after a stage of the given ones.
     """
     most = max(LEAST_BYTES, TOLERANCE * sum(sizes[name] for name in tensors) / STAGES_OF_LAYER)
     stages: list[list[str]] = []
@@ -41,7 +41,7 @@ def cut(
 
 
 def largest_stage_bytes(sizes_by_layer: Sequence[Mapping[str, int]]) -> int:
-    """Of all layers, the largest stage that is to be expected; `sizes_by_layer` has the tensors of each by name."""
+    """Estimates the largest stage of all layers; `sizes_by_layer` has the tensors of each by name."""
     stages = (
         sum(sizes[name] for name in stage)
         for sizes in sizes_by_layer

@@ -23,11 +23,11 @@ Planning: TypeAlias = Callable[[Hardware, Demand], Placement]
 
 
 def planning_by(profile: Callable[[], Profile]) -> Planning:
-    """Plans for a single question, by what is known of the machine's speed; promises what a load would get."""
+    """Returns a function that plans for a single question with this profile, with the concessions of a real load."""
     return lambda hardware, demand: conceding(partial(plan, hardware, profile(), Backlog()), demand)
 
 
-# On a machine of which nothing was measured.
+# For a machine without measurements.
 by_guess = planning_by(Profile)
 
 
@@ -38,12 +38,12 @@ def entry(
     planning: Planning = by_guess,
     beside: Callable[[Demand], Demand] = lambda demand: demand,
 ) -> ModelEntry:
-    """One model; a file that cannot be used keeps its place with the reason, so that the user can act on it.
+    """Describes a model; an unusable file stays in the list with the reason, so that the user can act on it.
 
     Args:
         path: Its file, or the first of several.
-        settings: Those in force.
-        hardware: What the machine has, and what of it is free.
+        settings: The present settings.
+        hardware: The machine's hardware, and what is free.
         planning: Places a model that is not loaded.
         beside: Adds to a demand what competes with the model.
     """
@@ -62,7 +62,7 @@ def to_be_had(
     planning: Planning = by_guess,
     beside: Callable[[Demand], Demand] = lambda demand: demand,
 ) -> ModelEntry:
-    """One model of the catalogue as `entry` would tell of it, about; `path` is where its file will be."""
+    """Describes a model of the catalogue approximately as `entry` would; `path` is where its file will be."""
     demand = beside(demand_of_known(known.shape(), known.head_size, settings))
     return _placed(path, demand, planning(hardware, demand), hardware)
 

@@ -1,7 +1,7 @@
 """Headers that must be refused although they can be read, because llama.cpp would end the process.
 
-Each of these is an assertion, or an exception that nobody catches, in the release of llama.cpp that we pin; found by
-changing headers byte by byte, and by reading its sources. All else that is wrong with a file llama.cpp refuses itself.
+Each of them triggers an assertion or an uncaught exception in the release of llama.cpp that we pin. They were found by
+changing headers byte by byte, and by reading its sources. llama.cpp itself refuses all other invalid files.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-# As llama.cpp has them (LLAMA_MAX_LAYERS, LLAMA_MAX_EXPERTS).
+# llama.cpp's limits (LLAMA_MAX_LAYERS, LLAMA_MAX_EXPERTS).
 MAX_LAYERS, MAX_EXPERTS = 512, 1024
-# Far beyond any window that a model was trained with; memory is asked for by it.
+# Far beyond the window of any model; llama.cpp allocates memory by it.
 MAX_WINDOW = 2**24
 _ROPE_SCALINGS = ("none", "linear", "yarn", "longrope")
 _EPSILONS = ("layer_norm_rms_epsilon", "layer_norm_epsilon", "group_norm_epsilon")
-# Those that turn whole heads, and assert that the header says so.
+# Architectures that apply rotary positions to whole heads, and assert that the header agrees.
 _TURN_WHOLE_HEADS = frozenset((
     "apertus", "arcee", "arctic", "baichuan", "chameleon", "codeshell", "cogvlm", "cohere2moe", "dbrx", "deepseek",
     "dots1", "dream", "ernie4_5", "ernie4_5-moe", "exaone", "exaone-moe", "exaone4", "falcon", "granite",
@@ -30,7 +30,7 @@ _Number = Callable[..., Any]
 
 
 def fault_of(metadata: Mapping[str, Any]) -> str:
-    """What is wrong with the metadata of a model's header, as the end of a sentence; "" where nothing is."""
+    """Returns what is wrong with the metadata of a header, as the end of a sentence; "" if nothing is."""
     architecture = str(metadata.get("general.architecture", ""))
 
     def number(key: str, default: Any = 0) -> Any:
@@ -40,7 +40,7 @@ def fault_of(metadata: Mapping[str, Any]) -> str:
 
 
 def fault_of_vocabulary(metadata: Mapping[str, Any], tokens: Sequence[bytes]) -> str:
-    """The same of its tokens."""
+    """Returns what is wrong with the vocabulary, as the end of a sentence; "" if nothing is."""
     named = [token for token in tokens if token]
     known = frozenset(named)
     if len(known) < len(named):
@@ -51,7 +51,7 @@ def fault_of_vocabulary(metadata: Mapping[str, Any], tokens: Sequence[bytes]) ->
 
 
 def _single_bytes(known: frozenset[bytes]) -> Iterator[bytes]:
-    """Into which a SentencePiece vocabulary takes apart what it has no other token for, each as it must be there."""
+    """Yields the 256 single-byte tokens that a SentencePiece vocabulary needs for text without other tokens."""
     for byte in range(256):
         plain = bytes((byte,))
         yield plain if plain in known else b"<0x%02X>" % byte

@@ -10,9 +10,9 @@ from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 from engine.errors import BadRequest
 
 MAIN = "main"
-# Its links are understood whichever hub is asked: the others are mirrors of it.
+# Its links are always accepted, because other hubs are mirrors of it.
 _HUGGING_FACE = ("https://huggingface.co", "https://www.huggingface.co", "https://hf.co")
-# Pages of the hub that are called like the owner of a repository.
+# Paths of the hub that look like owners, but are pages.
 _NO_OWNERS = frozenset({"api", "blog", "collections", "datasets", "docs", "models", "papers", "settings", "spaces"})
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+() -]*")
 _SPLIT = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
@@ -31,7 +31,7 @@ class Folder:
         return "/".join(part for part in (_rooted(self.repo, self.revision), self.inside) if part)
 
     def holding(self, file: str) -> Source:
-        """A file of the repository, by its path there. Raises BadRequest where that is no path for us."""
+        """Returns a file of the repository by its path. Raises BadRequest for a path that we cannot store."""
         if not _are_names(*file.split("/")):
             raise _names_nothing(file)
         return Source(self.repo, file, self.revision)
@@ -39,7 +39,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of the hub: "Qwen/Qwen3-8B-GGUF" and "Qwen3-8B-Q4_K_M.gguf". It is the first one of a model in several."""
+    """A file of the hub: "Qwen/Qwen3-8B-GGUF" and "Qwen3-8B-Q4_K_M.gguf". For a split model it is the first file."""
 
     repo: str
     file: str
@@ -47,7 +47,7 @@ class Source:
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """OWNER/NAME/FILE.gguf, where the file may lie in a folder; OWNER/NAME@REVISION/FILE.gguf of another revision.
+        """Parses OWNER/NAME/FILE.gguf, where the file may be in a folder; OWNER/NAME@REVISION/FILE.gguf has a revision.
 
         Raises:
             BadRequest: It is not of that form.
@@ -68,24 +68,24 @@ class Source:
 
     @property
     def pieces(self) -> tuple[Source, ...]:
-        """Its files: itself, or all of a model in several."""
+        """Its files: itself, or all files of a split model."""
         folder, slash, name = self.file.rpartition("/")
         return tuple(replace(self, file=f"{folder}{slash}{piece}") for piece in pieces_of(name))
 
     def pieces_below(self, folder: Path) -> list[Path]:
-        """Where all of its files belong."""
+        """Returns where all of its files are stored below a folder."""
         return [piece.below(folder) for piece in self.pieces]
 
     def below(self, folder: Path) -> Path:
-        """Where it belongs: files of different owners often have the same name."""
+        """Returns where it is stored below a folder; with the owner, because file names are not unique."""
         return folder / self.repository / self.file
 
 
 def meant_by(text: str, hub: str) -> Source | Folder:
-    """What a person names of the hub at the address `hub`: by a link, as OWNER/NAME, or as OWNER/NAME/FILE.gguf.
+    """Parses what a user names on the hub at the address `hub`: a link, OWNER/NAME, or OWNER/NAME/FILE.gguf.
 
     Raises:
-        BadRequest: It is none of these, or a link that leads elsewhere.
+        BadRequest: It has none of these forms, or is a link to another site.
     """
     text = text.strip()
     link = _link_within(text, hub)
@@ -96,7 +96,7 @@ def meant_by(text: str, hub: str) -> Source | Folder:
 
 
 def pieces_of(name: str) -> tuple[str, ...]:
-    """The names of a model's files by that of one: this one, or all of `…-00001-of-00003.gguf`, the first one first."""
+    """Returns the names of all files of a model by the name of one: this one, or all of `…-00001-of-00003.gguf`."""
     match = _SPLIT.search(name)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         return (name,)
@@ -105,7 +105,7 @@ def pieces_of(name: str) -> tuple[str, ...]:
 
 
 def _link_within(text: str, hub: str) -> SplitResult | None:
-    """The path and the query of a link below the hub's address; None where it is no link."""
+    """Returns the path and query of a link below the hub's address; None if it is not a link."""
     has_scheme = "://" in text
     there = _split(text if has_scheme else f"https://{text}")
     for base in map(_split, (hub, *_HUGGING_FACE)):
@@ -121,7 +121,7 @@ def _link_within(text: str, hub: str) -> SplitResult | None:
 
 
 def _linked(text: str, link: SplitResult) -> Source | Folder:
-    """What the page shows, or the repository that it is about."""
+    """Returns the file or folder that a page shows, or its repository."""
     steps = [unquote(step) for step in link.path.split("/") if step]
     repository = _repository(text, steps[:2])
     view, revision, inside = "".join(steps[2:3]), "".join(steps[3:4]) or MAIN, steps[4:]
@@ -138,7 +138,7 @@ def _repository(text: str, steps: list[str]) -> Folder:
     if len(steps) != 2 or steps[0] in _NO_OWNERS:
         raise _names_nothing(text)
     owner, name = steps
-    # Other programs name the file that they choose of it so: OWNER/NAME:Q4_K_M.
+    # Other programs append the quantisation to the name: OWNER/NAME:Q4_K_M.
     name, _, revision = name.partition(":")[0].partition("@")
     revision = unquote(revision) or MAIN
     if not _are_names(owner, name, *revision.split("/")):

@@ -1,7 +1,7 @@
 """Buffers: anonymous memory that comes from the system and goes back to it, page by page and at once.
 
-NumPy's own arrays come from the C allocator, which keeps what is freed for itself when arrays of like size come
-and go; a mapping of our own is the only memory of which the process's resident size really follows the ledger.
+NumPy's own arrays come from the C allocator, which keeps freed memory when arrays of similar size come and go. Only
+with a mapping of our own does the resident size of the process follow the ledger.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ class Buffer:
 
     def __init__(self, capacity_bytes: int) -> None:
         self.capacity_bytes = max(capacity_bytes, mmap.PAGESIZE)
-        # Python maps anonymous memory as shared unless it is told otherwise, and shared pages are not given back.
+        # By default Python maps anonymous memory as shared, and MADV_DONTNEED does not free shared pages.
         private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
         self._mapping = mmap.mmap(-1, self.capacity_bytes, **private)
         self.bytes = memoryview(self._mapping)
 
     def array(self, offset: int, shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
-        """The bytes from `offset` on, seen as an array."""
+        """Returns a view of the bytes from `offset` on as an array."""
         count = int(np.prod(shape))
         return np.frombuffer(self._mapping, dtype, count, offset).reshape(shape)
 
     def trim(self, num_bytes: int) -> None:
-        """Gives the pages beyond the first `num_bytes` back; their content is lost."""
+        """Returns the pages beyond the first `num_bytes` to the system; their content is lost."""
         start = _rounded_up(num_bytes, mmap.PAGESIZE)
         if start < self.capacity_bytes and hasattr(mmap, "MADV_DONTNEED"):
             self._mapping.madvise(mmap.MADV_DONTNEED, start, self.capacity_bytes - start)
 
 
 def aligned(num_bytes: int) -> int:
-    """Rounded up so that an array placed behind begins where vector instructions like it."""
+    """Rounds up, so that an array placed behind is aligned for vector instructions."""
     return _rounded_up(num_bytes, _ALIGNMENT_BYTES)
 
 

@@ -1,7 +1,7 @@
 """Candidates: the rows that a scan considers best, and which of them are best by their exact cosines.
 
-Scores by codes and by int8 rows do not compare, so each kind sends its own best to be scored again: so many of those by
-code as the codebook was calibrated for, and a few more than are wanted of those by int8.
+Scores by codes and scores by int8 rows are not comparable, so the best of each kind are scored again: of those by code
+as many as the codebook was calibrated for, of those by int8 a few more than are wanted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from engine.partitions.partition import Partition
 from engine.partitions.rows import Found, Vectors
 from engine.partitions.scanners import Scanners
 
-# int8 is off by less than 0.01 for unit vectors. More means that rows and exact rows are not of one file.
+# int8 is off by less than 0.01 for unit vectors. A larger difference means that int8 rows and exact rows do not match.
 TOLERANCE = 0.05
-# So many pairs of query and row are gathered and multiplied at a time: they stay in the cache, and are worth a thread.
-# The three hundred of a single question take 4 ms on two threads, which wait for the interpreter's lock, and 2 on one.
+# How many pairs of query and row are gathered and multiplied at a time: few enough to stay in the cache, enough to be
+# worth a thread. The 300 pairs of one question take 4 ms on two threads (which wait for the GIL) and 2 ms on one.
 _PAIRS_AT_ONCE = 1024
 
 Positions = NDArray[np.int64]
@@ -36,8 +36,9 @@ Scores = NDArray[np.float32]
 class Candidates:
     """The best rows of one source: (q, k) each.
 
-    `pool` of all candidates of one `kind` are scored exactly: kind 0 are scores by int8 rows, others by the codebook
-    of that number. `ids` are kept where what they came from may be gone by the end; None means they are in the file.
+    Of all candidates of one `kind`, the best `pool` are scored exactly. Kind 0 means scores by int8 rows, any other
+    number is the CRC of the codebook. `ids` are copied where their source may be gone later; None means they are in the
+    file.
     """
 
     source: Partition | View
@@ -50,9 +51,9 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SideBySide:
-    """All candidates of a sweep, (q, all): `sources` says for each column whose it is, `starts` where each one's begin.
+    """All candidates of a sweep, (q, all): `sources` has each column's source, `starts` each source's first column.
 
-    `kinds` are those of the sources.
+    `kinds` has the kind of each source.
     """
 
     positions: Positions
@@ -75,9 +76,9 @@ class _SideBySide:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pairs:
-    """Pairs of query and row, those of one source side by side and its rows rising; all arrays have p entries.
+    """Pairs of query and row, sorted by source and row; all arrays have p entries.
 
-    `columns` say where the pairs stand among all candidates.
+    `columns` are the columns of the pairs among all candidates.
     """
 
     queries: Positions
@@ -98,13 +99,13 @@ class _Pairs:
         return _Pairs(self.queries[where], self.columns[where], self.sources[where], self.positions[where])
 
     def is_first(self) -> Mask:
-        """Which pairs are the first of their row."""
+        """Returns a mask of the pairs that are the first of their row."""
         first = np.ones(len(self), np.bool_)
         first[1:] = (self.positions[1:] != self.positions[:-1]) | (self.sources[1:] != self.sources[:-1])
         return first
 
     def by_source(self) -> Iterator[tuple[int, slice]]:
-        """Each source and where its pairs are."""
+        """Yields each source and the slice of its pairs."""
         begins = [0, *(np.flatnonzero(np.diff(self.sources)) + 1).tolist(), len(self)]
         for begin, end in pairwise(begins if len(self) else []):
             yield int(self.sources[begin]), slice(begin, end)
@@ -116,7 +117,7 @@ class Rescoring:
     def __init__(self, queries: Vectors, candidates: list[Candidates], scanners: Scanners) -> None:
         self._queries, self._candidates, self._scanners = queries, candidates, scanners
         self._is_cold = False
-        # A dictionary, because any thread may find any of them, and in order.
+        # A dictionary keeps the order and can be written from several threads.
         self._damaged: dict[Partition, None] = {}
 
     @property
@@ -124,9 +125,9 @@ class Rescoring:
         return tuple(self._damaged)
 
     def ranked(self, limit: int) -> list[list[Found]]:
-        """The `limit` best rows of each query.
+        """Returns the `limit` best rows of each query.
 
-        A partition that turns out to be damaged has none, and must not have kept those of others from being chosen.
+        Rows of a partition that turns out to be damaged are dropped, and the choice is repeated without them.
         """
         num_damaged = -1
         while num_damaged != len(self.damaged):
@@ -136,7 +137,7 @@ class Rescoring:
         return ranked
 
     def _ranked(self, limit: int) -> list[list[Found]]:
-        """The same, but wrong where it finds damage."""
+        """Ranks once; the result is invalid if this finds damage."""
         if not self._candidates:
             return [[] for _ in self._queries]
         everything = _SideBySide.of(self._candidates)
@@ -149,7 +150,7 @@ class Rescoring:
         return self._named(everything, exact, _best(exact, limit))
 
     def _chosen(self, everything: _SideBySide) -> Mask:
-        """(q, all): which candidates are to be scored exactly."""
+        """Returns a mask (q, all) of the candidates to be scored exactly."""
         chosen = np.zeros(everything.scores.shape, np.bool_)
         kinds = everything.kinds[everything.sources]
         for kind in np.unique(everything.kinds).tolist():
@@ -158,10 +159,10 @@ class Rescoring:
             chosen[:, of_kind] = _best(everything.scores[:, of_kind], pool)
         return chosen
 
-    # --- their scores ---
+    # --- exact scores ---
 
     def _scored(self, everything: _SideBySide, pairs: _Pairs, piece: slice) -> Scores:
-        """The exact cosines of a piece of the pairs, after a look whether they are what was found; on any thread."""
+        """Returns exact cosines of a piece of the pairs, and checks them against the first scores; on any thread."""
         some = pairs.take(piece)
         is_first = some.is_first()
         distinct, rows = some.take(is_first), np.cumsum(is_first) - 1
@@ -169,10 +170,11 @@ class Rescoring:
         cosines = self._cosines(vectors, rows, some.queries)
         by_int8 = everything.kinds[some.sources] == 0
         found = everything.scores[some.queries, some.columns]
-        # Written so that what is no number disagrees as well.
+        # Written so that NaN counts as a difference, too.
         for source in np.unique(some.sources[by_int8 & ~(np.abs(cosines - found) <= TOLERANCE)]).tolist():
             self._note_damage(source)
-        # Codes promise too little of a single row; but vectors are one long, and else as the int8 rows say.
+        # A score by code is too rough to check a single row by. Exact vectors have unit length; others must equal the
+        # int8 row.
         odd = ~(np.abs(np.einsum("id,id->i", vectors, vectors) - 1) <= TOLERANCE)
         odd &= ~by_int8[is_first]
         if odd.any():
@@ -180,7 +182,7 @@ class Rescoring:
         return cosines
 
     def _gathered(self, rows: _Pairs, pairs: _Pairs) -> NDArray[np.float16]:
-        """The rows, one pair for each; when they come slowly, the system hears of those of the sources after."""
+        """Returns the exact rows. If reading is slow, the system is told which rows of later sources will be read."""
         halves = np.zeros((len(rows), self._queries.shape[1]), np.float16)
         for source, place in rows.by_source():
             try:
@@ -194,7 +196,7 @@ class Rescoring:
         return halves
 
     def _cosines(self, vectors: Vectors, rows: Positions, queries: Positions) -> Scores:
-        """Of each pair by itself, so that it is the same whatever else is asked."""
+        """Computes each pair separately, so that its score does not depend on the rest of the batch."""
         if len(self._queries) == 1:
             of_one: Scores = np.einsum("id,d->i", vectors, self._queries[0])[rows]
             return of_one
@@ -202,7 +204,7 @@ class Rescoring:
         return of_pairs
 
     def _compare(self, rows: _Pairs, vectors: Vectors) -> None:
-        """Compares vectors with the int8 rows of the same partitions."""
+        """Notes damage where vectors differ from the int8 rows of the same partitions."""
         for source, place in rows.by_source():
             partition = self._partition(source)
             try:
@@ -227,7 +229,7 @@ class Rescoring:
     def _note_damage(self, source: int) -> None:
         self._damaged[self._partition(source)] = None
 
-    # --- who they are ---
+    # --- ids and documents ---
 
     def _named(self, everything: _SideBySide, exact: Scores, best: Mask) -> list[list[Found]]:
         ids, documents = np.zeros(best.shape, np.uint64), np.zeros(best.shape, np.int64)
@@ -249,7 +251,7 @@ class Rescoring:
 
 
 def _halves(source: Partition | View, positions: Positions) -> tuple[NDArray[np.float16], bool]:
-    """The rows, and whether they came slowly."""
+    """Returns the rows, and whether reading them was slow."""
     if isinstance(source, View):
         return source.packed.exact[positions], False
     halves = source.halves(positions)
@@ -266,7 +268,7 @@ def _ids(source: Partition | View, positions: Positions) -> Numbers:
 
 
 def _best(scores: Scores, count: int) -> Mask:
-    """Which of the (q, n) scores are among the `count` best of their row, and finite."""
+    """Returns a mask of the (q, n) scores that are among the `count` best of their row, and finite."""
     chosen = np.zeros(scores.shape, np.bool_)
     if scores.shape[1] > count:
         best = np.argpartition(-scores, count - 1, axis=1)[:, :count]

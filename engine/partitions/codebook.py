@@ -1,15 +1,15 @@
 """The codebook: how vectors become codes an eighth the size of int8 rows, and how many candidates that requires.
 
-A vector is turned into its principal directions and the weaker half of them is dropped; the rest are coded in pairs,
-four bits each, the strongest direction with the weakest, so that all pairs carry alike. Measured on 1,000,000 × 384, of
-the true ten are among the best by code, with the numbers coded as they come and as it is done here:
+A vector is rotated onto its principal directions, and the weaker half of them is dropped. The rest are coded in pairs
+of four bits each, the strongest direction with the weakest, so that all pairs hold about the same variance. Measured on
+1,000,000 × 384: the share of the true ten among the best by code, without the rotation and with it:
 
                                              best 100    200      300      1000
     four numbers to a code, as they come       .817               .943     .987
     principal directions in pairs              .994      .998     .999     1.000
     the same, 100,000 around real embeddings   .988      .998     .999     1.000
 
-How many candidates are enough is found out on the library's own vectors, when the codebook is made.
+How many candidates are enough is measured on the library's own vectors when the codebook is made.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ NAME = "codebook"
 
 _MAGIC, _FORMAT = b"RAGDOLLB", 1
 _PREFIX = struct.Struct("<8sII")
-# Of four numbers of a vector two are kept, and the two make one code.
+# Two of four numbers of a vector are kept, and these two make one code.
 _NUMBERS_PER_CODE = 4
-# Questions made of the sample to calibrate with, of so many rows each, so that they are near to none.
+# Calibration questions are means of several sample rows, so that none lies close to a single row.
 _QUESTIONS, _ROWS_PER_QUESTION = 256, 4
-# What calibration asks for, and where it gives up: then the scan of int8 rows is the faster way.
+# The recall that calibration requires, and the candidates beyond which scanning int8 rows is faster.
 _SHARE, _MOST_CANDIDATES = 0.998, 2000
 _FEW, _MANY = 10, 50
-# Five times as many rows want 1.35 times as many candidates (200,000 and 1,000,000 synthetic vectors), so of a million
-# 270 are asked for.
+# Five times as many rows need 1.35 times as many candidates (measured with 200,000 and 1,000,000 synthetic vectors); a
+# million rows need 270.
 _GROWTH = 0.2
-# In any case: people's questions lie farther from passages than what is made of these (SQuAD's want 200 candidates of
-# 100,000 for .998, where calibration says 100).
+# The lower bound: people's questions lie farther from passages than calibration questions do (SQuAD needs 200
+# candidates of 100,000 for .998, where calibration says 100).
 _LEAST_CANDIDATES = 250
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How many candidates give the true rows: `few` for the best ten and `many` for the best fifty, of `num_rows`.
+    """How many candidates are needed among `num_rows`: `few` for the best ten rows, `many` for the best fifty.
 
-    `recall` is the share of the true ten among those, as measured.
+    `recall` is the measured share of the true ten among `few` candidates.
     """
 
     num_rows: int
@@ -61,7 +61,7 @@ class Calibration:
     recall: float
 
     def candidates(self, limit: int, num_rows: int) -> int:
-        """How many rows to score again for the `limit` best of `num_rows`."""
+        """Returns how many rows to score exactly for the `limit` best of `num_rows`."""
         per_row = max(1.0, (self.many - self.few) / (_MANY - _FEW))
         enough = self.few + per_row * max(0, limit - _FEW)
         return max(_LEAST_CANDIDATES, int(np.ceil(enough * max(1.0, num_rows / self.num_rows) ** _GROWTH)))
@@ -69,7 +69,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codebook:
-    """Of one embedding model. `rotation` is (d, k) and `centroids` (m, 16, k ÷ m); `crc` tells it from others."""
+    """The codebook of one embedding model. `rotation` is (d, k), `centroids` (m, 16, k ÷ m); `crc` identifies it."""
 
     embedder: str
     trained_on: int
@@ -87,12 +87,12 @@ class Codebook:
         return int(self.rotation.nbytes + self.centroids.nbytes)
 
     def turned(self, vectors: Vectors) -> Vectors:
-        """(n, d) → (n, k): rows before they are coded, queries before they are asked."""
+        """Rotates (n, d) → (n, k): rows before they are coded, queries before they are searched."""
         turned: Vectors = vectors @ self.rotation
         return turned
 
     def write(self, folder: Path) -> None:
-        """Raises OSError; then the folder is as it was."""
+        """Writes it into a folder. Raises OSError, and leaves the folder unchanged then."""
         words = json.dumps(self._words()).encode()
         content = b"".join((words, self.rotation.tobytes(), self.centroids.tobytes()))
         head = _PREFIX.pack(_MAGIC, len(words), zlib.crc32(content))
@@ -100,7 +100,7 @@ class Codebook:
 
     @classmethod
     def read(cls, folder: Path, embedder: str, dimensions: int) -> Codebook | None:
-        """The codebook in a folder, when there is one, it is whole, and of this model."""
+        """Returns the codebook in a folder; None if it is missing, damaged, or of another model."""
         try:
             content = (folder / NAME).read_bytes()
             magic, length, crc = _PREFIX.unpack_from(content)
@@ -142,9 +142,10 @@ class Codebook:
 
 
 def made(sample: Vectors, embedder: str, num_rows: int) -> Codebook | None:
-    """A codebook for (n, d) vectors, drawn in no order from the `num_rows` that will be coded.
+    """Makes a codebook from (n, d) vectors, a random sample of the `num_rows` that will be coded.
 
-    None where codes are of no use: the vectors are too narrow, or so alike that too many candidates would be needed.
+    Returns None where codes do not help: the vectors are too short, or so similar that too many candidates would be
+    needed.
     """
     num_codes = min(fast_scan.MOST_CODES, sample.shape[1] // _NUMBERS_PER_CODE // 2 * 2)
     if num_codes < 2:
@@ -163,7 +164,7 @@ def _named(book: Codebook) -> Codebook:
 
 
 def _principal(vectors: Vectors, count: int) -> Vectors:
-    """The `count` strongest directions as columns, the strongest beside the weakest, and so on inwards."""
+    """Returns the `count` strongest directions as columns: the strongest, the weakest, the next ones."""
     _, directions = np.linalg.eigh((vectors.T @ vectors).astype(np.float64))
     strongest = directions[:, ::-1][:, :count]
     half = np.arange(count // 2)
@@ -181,7 +182,7 @@ def _calibrated(book: Codebook, asked: Vectors, pool: Vectors) -> Calibration | 
 
 
 def _ranks(book: Codebook, questions: Vectors, pool: Vectors) -> NDArray[np.int64]:
-    """(q, 50): where the true best rows of each question stand among those by code; past all where they do not."""
+    """Returns (q, 50): the ranks by code of each question's true best rows; beyond all ranks if not found."""
     scan = FastScan(book.centroids)
     scan.add(book.turned(pool))
     by_code, _ = scan.search(book.turned(questions), min(len(pool), 2 * _MOST_CANDIDATES))

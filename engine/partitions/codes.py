@@ -1,8 +1,8 @@
 """Codes of a partition: an eighth of its int8 rows, and all that stays in memory; they select what is scored exactly.
 
-They lie in a file of their own beside the partition, because they can be made, and made again with another codebook,
-while it stays as it is. A file that is missing, damaged, or of other rows or another codebook is rewritten, and
-until then the partition is searched by its int8 rows.
+They have a file of their own beside the partition, so that they can be made, or replaced with those of another
+codebook, without changing it. A file that is missing, damaged, or of other rows or another codebook is rewritten; until
+then the partition is searched by its int8 rows.
 
     header      magic, CRC-32 of the codebook, of the partition's block and of the codes, number of rows
     codes       as the fast scan wants them
@@ -42,7 +42,7 @@ class CodesDamaged(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodesFile:
-    """Codes on the disk; nothing of them is held."""
+    """Codes on the disk, not in memory."""
 
     path: Path
     book: Codebook
@@ -51,7 +51,7 @@ class CodesFile:
 
     @classmethod
     def find(cls, path: Path, book: Codebook, block_crc: int, count: int) -> CodesFile | None:
-        """The file, if there is one with codes by this book of the partition with that block."""
+        """Returns the file; None if it is missing, or its codes are of another codebook or partition."""
         try:
             with path.open("rb") as file:
                 magic, book_crc, of_block, crc, rows = _HEADER.unpack(file.read(_HEADER.size))
@@ -75,14 +75,14 @@ class CodesFile:
 
     @property
     def num_bytes(self) -> int:
-        """What they take in memory."""
+        """Their size in memory."""
         return packed_bytes(self.count, self.book.num_codes)
 
     def load(self) -> Codes:
-        """Reads them. Raises CodesDamaged."""
+        """Reads the codes into memory. Raises CodesDamaged."""
         try:
             with self.path.open("rb", buffering=0) as file:
-                # Not from the C allocator, which would keep it.
+                # Not from the C allocator, which keeps freed memory.
                 buffer = Buffer(self.num_bytes)
                 num_bytes = read_into(file.fileno(), buffer.bytes[: self.num_bytes], _HEADER.size)
         except OSError as error:
@@ -108,7 +108,7 @@ class Codes:
             mask: (n,), True where a row may be found; None means all.
 
         Returns:
-            Positions and scores, (q, k) each; a score of −∞ where there was no row any more.
+            Positions and scores, (q, k) each; a score of −∞ where there were not enough rows.
         """
         if mask is None:
             return self._scan.search(queries, min(limit, len(self._scan)))
@@ -124,7 +124,7 @@ class Codes:
 
 
 def _best_allowed(scan: FastScan, queries: Vectors, limit: int, allowed: Mask) -> tuple[Positions, Scores]:
-    """As many more are asked for as it takes, because the fast scan knows no mask."""
+    """Asks for more and more rows until enough allowed ones are among them: the fast scan supports no mask."""
     num_allowed = int(np.count_nonzero(allowed))
     wanted = min(limit, num_allowed)
     asked = min(len(scan), wanted * len(scan) // num_allowed + wanted)

@@ -1,7 +1,8 @@
 """Coding: makes sure that the partitions of a large library have codes, all by one codebook.
 
-The codebook is made of the library's own vectors, and made again when there are four times as many, because what came
-first may not be like what came since. Nothing waits for any of it: rows without codes are searched by their int8 rows.
+The codebook is made from the library's own vectors, and again when there are four times as many, because later
+documents may differ from the first ones. Nothing waits for it: partitions without codes are searched by their int8
+rows.
 """
 
 from __future__ import annotations
@@ -24,30 +25,30 @@ from engine.partitions.rows import Vectors
 
 log = logging.getLogger(__name__)
 
-# The int8 rows of fewer are scanned in four milliseconds.
+# Fewer int8 rows are scanned in four milliseconds, so codes would gain nothing.
 LEAST_ROWS = 50_000
 _SAMPLED_ROWS = 25_000
 _GROWN = 4
 
 
 class Coding:
-    """Codebook and codes in the partitions' folder. Used by one thread at a time: who looks after the files."""
+    """Codebook and codes in the partitions' folder. Used by one thread at a time, the one that maintains the files."""
 
     def __init__(self, folder: Path, origin: Origin, ledger: Ledger) -> None:
         self._folder, self._origin, self._ledger = folder, origin, ledger
         self._book: Codebook | None = None
-        # So many rows there were when a codebook was tried last, whatever came of it.
+        # The number of rows at the last attempt to make a codebook, successful or not.
         self._tried_with = 0
-        # One that the disk did not take; it is written when it does.
+        # A codebook that could not be written yet.
         self._unwritten: Codebook | None = None
 
     @property
     def num_bytes(self) -> int:
-        """What the codebook takes in memory."""
+        """The size of the codebook in memory."""
         return 0 if self._book is None else self._book.num_bytes
 
     def attach(self, partitions: Sequence[Partition]) -> None:
-        """Finds the codes there are."""
+        """Connects partitions with the codes on the disk."""
         book = Codebook.read(self._folder, self._origin.embedder, self._origin.dimensions)
         if book is None or not fast_scan.is_available():
             return
@@ -56,7 +57,7 @@ class Coding:
             partition.codes = self._found(partition, book)
 
     def carry_out(self, partitions: Sequence[Partition], stop: threading.Event) -> int:
-        """Makes what is lacking, or as much as can be made before `stop`; returns how many files were written.
+        """Makes missing codes until `stop` is set; returns how many files were written.
 
         Raises:
             OSError: A file cannot be written; what is done stays.
@@ -70,7 +71,7 @@ class Coding:
                 self._make_book(partitions, num_rows)
             return 0 if self._book is None else self._code(partitions, self._book, stop)
         except PartitionDamaged as error:
-            # The next search finds that out too, and has the partition rewritten.
+            # The next search notices it as well, and the partition is rewritten then.
             log.info("codes will be made later: %s", error)
             return 0
 
@@ -113,7 +114,7 @@ class Coding:
         return partition.path.with_suffix(codes.SUFFIX)
 
     def drop_unused(self, partitions: Sequence[Partition]) -> None:
-        """Deletes codes of partitions that are no more."""
+        """Deletes codes of partitions that no longer exist."""
         kept = {self._path(partition) for partition in partitions}
         for path in self._folder.glob(f"*{codes.SUFFIX}"):
             if path not in kept:
@@ -121,7 +122,7 @@ class Coding:
 
 
 def _sample(partitions: Sequence[Partition], num_rows: int) -> Vectors:
-    """Vectors from everywhere, in no order; the same ones for the same partitions."""
+    """Returns a random sample of all vectors, shuffled; the same one for the same partitions."""
     random = np.random.default_rng(num_rows)
     chosen = np.sort(random.choice(num_rows, min(num_rows, _SAMPLED_ROWS), replace=False))
     parts, first = [], 0

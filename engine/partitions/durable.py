@@ -1,6 +1,6 @@
 """Durable files: a name appears in a folder only when all of its content is safe on the disk.
 
-What others write without waiting for the disk is made durable afterwards, before anybody counts on it.
+Files that libraries write without fsync are synced afterwards, before we rely on them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-# What is being written; whatever a kill leaves of it is deleted when the folder is opened.
+# Marks a file that is being written; one that a killed process left is deleted when the folder is opened.
 SUFFIX_MEANWHILE = ".tmp"
-# By then systems have written by themselves what was left in memory.
+# By then operating systems have written cached data to the disk.
 _SECONDS_UNTIL_WRITTEN = 60.0
 
 
 def write_durably(path: Path, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
-    """Writes the pieces one after another beside `path` and renames them there when they are safe on the disk.
+    """Writes the pieces to a temporary file, syncs it, and renames it to `path`.
 
     Args:
-        path: A file there before is replaced; who has it open reads on in the old one.
-        pieces: Taken one at a time.
+        path: An existing file is replaced; processes that have it open keep reading the old one.
+        pieces: Consumed one at a time.
 
     Raises:
-        OSError: Nothing was written under that name (the disk is full, say).
+        OSError: Nothing was written under that name, for example because the disk is full.
     """
     beside = path.with_suffix(path.suffix + SUFFIX_MEANWHILE)
     try:
@@ -41,9 +41,9 @@ def write_durably(path: Path, pieces: Iterable[bytes | bytearray | memoryview]) 
 
 
 def dropped(path: Path) -> bool:
-    """Deletes a file that may not be there; False where it has to stay for now, because somebody has it open.
+    """Deletes a file that may not exist; returns False if it cannot be deleted yet because it is open.
 
-    Windows says of such a file that it is not permitted.
+    Windows reports a PermissionError for an open file.
 
     Raises:
         OSError: It cannot be deleted for another reason.
@@ -56,27 +56,27 @@ def dropped(path: Path) -> bool:
 
 
 class NewFiles:
-    """What appears below some folders: files that are never changed once they are whole, each with its own name."""
+    """Syncs files that appear below some folders. They are never changed once written, and names are not reused."""
 
     def __init__(self, folders: Collection[Path]) -> None:
-        """What lies there already counts as safe, unless it is so new that a process may have been killed over it."""
+        """Treats existing files as safe, except very new ones, which a killed process may not have synced."""
         self._folders = folders
         self._safe = {file for file in self._files() if not _is_fresh(file)}
 
     def sync(self) -> None:
-        """Comes back when all that is new is safe on the disk. Raises OSError."""
+        """Returns when all new files are safe on the disk. Raises OSError."""
         files = self._files()
         new = files - self._safe
         for file in new:
             _sync_file(file)
-        # A name counts when its folder is safe, and that one's name likewise.
+        # A name is durable when its folder was synced, and the folder's own name when its parent was.
         parents = {folder for file in new for folder in list(Path(file).parents)[:2]}
         for folder in sorted(parents, key=lambda folder: len(folder.parts), reverse=True):
             _sync_folder(folder)
         self._safe = files
 
     def _files(self) -> set[str]:
-        """As strings: each commit looks at all of them, and there may be thousands."""
+        """Lists all files, as strings for speed: this runs at each commit, and there may be thousands."""
         found = ((below, names) for folder in self._folders for below, _, names in os.walk(folder))
         return {f"{below}{os.sep}{name}" for below, names in found for name in names}
 
@@ -90,7 +90,7 @@ def _is_fresh(file: str) -> bool:
 
 def _sync_file(file: str) -> None:
     try:
-        # Windows makes durable only what is open for writing.
+        # Windows can only sync a file that is open for writing.
         descriptor = os.open(file, os.O_RDWR | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
         return
@@ -101,7 +101,7 @@ def _sync_file(file: str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes names in a folder durable, where the system lets a folder be opened for that."""
+    """Makes the names in a folder durable, on systems where a folder can be synced."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,7 +1,7 @@
 """faiss's fast scan behind one door: 4-bit codes that are compared by table look-ups in vector registers.
 
-Nothing else imports faiss, and nothing imports it before a library is large enough. faiss runs on the thread that
-calls it and lets others run meanwhile; it is kept from starting threads of its own, which would be in torch's way.
+Only this module imports faiss, and only once a library is large enough. faiss runs on the calling thread and releases
+the GIL; it is kept from starting threads of its own, which would compete with torch's.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Scores = NDArray[np.float32]
 Vectors = NDArray[np.float32]
 PackedCodes = NDArray[np.uint8]
 
-# Rows of one block of packed codes: a multiple of so many bytes times codes ÷ 2 is one block.
+# The rows in one block of packed codes; a block has this many rows times half a byte for each code.
 BLOCK_ROWS = 32
 CENTROIDS = 16
 _BITS = 4
-# Sums of so many 8-bit table entries fit into 16 bits.
+# The sum of this many 8-bit table entries still fits into 16 bits.
 MOST_CODES = 256
 _ROUNDS = 12
 
 
 @functools.cache
 def is_available() -> bool:
-    """Whether faiss is there and may be used beside torch; the first call takes the time to import it."""
+    """Returns whether faiss is installed and works beside torch; the first call imports it."""
     # WORKAROUND: on macOS both wheels bring an OpenMP runtime of LLVM's, and the second one to start ends the process
     # ("OMP: Error #15", https://github.com/facebookresearch/faiss/wiki/Troubleshooting).
     if sys.platform == "darwin":
@@ -49,7 +49,7 @@ def is_available() -> bool:
 
 
 def fit(vectors: Vectors, num_codes: int) -> Vectors:
-    """The centroids (num_codes, 16, width) for (n, num_codes × width) vectors, the same ones for the same vectors."""
+    """Returns the centroids (num_codes, 16, width) for (n, num_codes × width) vectors; deterministic."""
     index = _empty(vectors.shape[1], num_codes)
     index.pq.cp.niter = _ROUNDS
     with _on_one_thread():
@@ -70,7 +70,7 @@ class FastScan:
 
     @classmethod
     def of(cls, centroids: Vectors, packed: PackedCodes, count: int) -> FastScan:
-        """The `count` rows that an other one's `packed` gave."""
+        """Restores a scan of `count` rows from the `packed` codes of another one."""
         scan = cls(centroids)
         _faiss().copy_array_to_AlignedTable(packed, scan._index.codes)
         scan._index.ntotal, scan._index.ntotal2 = count, _blocks(count) * BLOCK_ROWS
@@ -85,24 +85,24 @@ class FastScan:
             self._index.add(np.ascontiguousarray(vectors))
 
     def packed(self) -> PackedCodes:
-        """All codes, copied, `BLOCK_ROWS` rows at a time side by side; the last block is filled up."""
+        """Returns a copy of all codes, in interleaved blocks of `BLOCK_ROWS` rows; the last block is padded."""
         codes: PackedCodes = _faiss().AlignedTable_to_array(self._index.codes)
         return codes
 
     def search(self, queries: Vectors, limit: int) -> tuple[Positions, Scores]:
-        """For each of (q, num_codes × width) queries the `limit` ≤ len(self) best rows: (q, limit) each, best first."""
+        """Returns the `limit` ≤ len(self) best rows of (q, num_codes × width) queries: (q, limit) each, best first."""
         with _on_one_thread():
             scores, positions = self._index.search(np.ascontiguousarray(queries), limit)
         return positions, scores
 
     def of_blocks(self, blocks: Positions) -> FastScan:
-        """Only the rows of these blocks, copied; where the last one is filled up, so is the result."""
+        """Returns a copy with the rows of these blocks only; padding of the last block is kept."""
         packed = self.packed().reshape(_blocks(len(self)), -1)[blocks]
         return FastScan.of(self._centroids, packed.ravel(), len(blocks) * BLOCK_ROWS)
 
 
 def packed_bytes(count: int, num_codes: int) -> int:
-    """What the codes of `count` rows take, on the disk and in memory."""
+    """Returns the size of the codes of `count` rows, on the disk and in memory."""
     return _blocks(count) * BLOCK_ROWS * num_codes * _BITS // 8
 
 
@@ -117,9 +117,10 @@ def _empty(dimensions: int, num_codes: int) -> Any:
 
 @contextmanager
 def _on_one_thread() -> Iterator[None]:
-    """Has faiss compute on the calling thread alone.
+    """Makes faiss compute on the calling thread only.
 
-    torch may share its OpenMP runtime, whose number of threads belongs to the calling thread: torch gets it back.
+    torch may share its OpenMP runtime, where the number of threads is set per calling thread, so it is restored
+    afterwards.
     """
     faiss = _faiss()
     before = faiss.omp_get_max_threads()

@@ -20,20 +20,20 @@ def reported(sentence: str) -> Iterator[None]:
 
 
 def is_the_systems(error: Exception) -> bool:
-    """Whether the system refused something, which says nothing of the files; that one is missing does."""
-    # Python gives the number of what the system says; LanceDB, whose errors may be OSErrors too, puts it into words.
+    """Returns whether the operating system refused access, which says nothing about the files; a missing file does."""
+    # Python's own errors have a number; LanceDB's errors, some of which are OSErrors as well, have it in their text.
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno != errno.ENOENT
     return bool(re.search(r"os error (?!2\b)\d+|permission denied|too many open files", str(error), re.IGNORECASE))
 
 
 def is_of_an_index(error: Exception) -> bool:
-    """Whether a file of an index is lacking, not one of rows."""
+    """Returns whether the missing file belongs to an index and not to the rows."""
     return "_indices" in str(error)
 
 
 def as_library_error(sentence: str, error: Exception) -> LibraryError:
-    """Our error for one of LanceDB's, whose messages carry the system's code as "os error 28"."""
+    """Converts an error of LanceDB, whose messages contain the system's code as "os error 28", to one of ours."""
     said = str(error)
     if is_disk_full(error):
         return DiskFull("The disk is full; the index could not be written.", "Free some space and start again.")

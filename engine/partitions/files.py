@@ -1,7 +1,7 @@
 """The partitions' files in their folder: a rewritten shard gets a new name, and the old file is deleted when it can be.
 
-Windows neither replaces nor deletes a file that is open or mapped, and whoever searches the one before may do so for
-a while yet. Of two files of a shard the one written later counts.
+Windows neither replaces nor deletes a file that is open or mapped, and a search may still use the old one. Of two files
+of a shard the newer one counts.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _NAME = re.compile(r"(\d{6,})(?:-(\d+))?")
 
 
 def path_of(folder: Path, number: int, rewriting: int = 0) -> Path:
-    """What the file of a shard is called at first (0), and each time it is rewritten."""
+    """Returns the path of a shard's file: of the first one (0), or of a rewritten one."""
     return folder / (f"{number:06d}-{rewriting}{SUFFIX}" if rewriting else f"{number:06d}{SUFFIX}")
 
 
 def next_path(folder: Path, number: int) -> Path:
-    """A name for the shard that no file has, later than those that are there."""
+    """Returns an unused path for the shard, with a higher number than all existing ones."""
     taken = [rewriting for path in _files(folder) for of, rewriting in [_read_name(path)] if of == number]
     return path_of(folder, number, max(taken, default=-1) + 1)
 
 
 def open_all(folder: Path, origin: Origin) -> dict[int, Partition]:
-    """The files that can be used, by number; what a kill left half written is deleted.
+    """Opens all usable files, by number; deletes those that a killed process left half written.
 
     Raises:
-        OSError: The folder cannot be used, or the system does not give a file now; it may be as good as ever.
+        OSError: The folder cannot be used, or the system does not open a file now, which may be intact.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob(f"*{SUFFIX_MEANWHILE}"):
@@ -55,7 +55,7 @@ def open_all(folder: Path, origin: Origin) -> dict[int, Partition]:
 
 
 def drop_others(folder: Path, kept: Collection[Path]) -> bool:
-    """Deletes all files of shards but these; whether all of them are gone. Raises OSError."""
+    """Deletes all files of shards except `kept`; returns whether all could be deleted. Raises OSError."""
     left = [path for path in _files(folder) if path not in kept and not dropped(path)]
     return not left
 
@@ -65,6 +65,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read_name(path: Path) -> tuple[int, int]:
-    """Number and rewriting; (−1, 0) for a name that is none of ours."""
+    """Returns number and rewriting; (−1, 0) for a name in another form."""
     found = _NAME.fullmatch(path.stem)
     return (int(found[1]), int(found[2] or 0)) if found else (-1, 0)

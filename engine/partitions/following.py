@@ -1,7 +1,7 @@
 """Following: every change of the table reaches the rows in memory, also while those are being read again.
 
-The table tells of a change when it is durable. A change says what a document's rows are from now on, whatever they
-were, so changes that arrive during a reading are kept and applied to its result: what it has seen already is the same.
+The table reports a change once it is durable. A change gives all rows of a document, so it can safely be applied twice:
+changes that arrive while the table is being read are recorded, and applied to the result afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.partitions.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
-# Reads all shards, and says which is the newest.
+# Reads all shards; returns them and the newest number.
 Read = Callable[[], tuple[list[Contents], int]]
 
 
@@ -40,24 +40,24 @@ class Following:
         """Begins without rows.
 
         Args:
-            shards: What is kept in step.
-            quantize: Makes int8 rows of vectors.
-            ledger: Told what the rows in memory take.
-            wake: Called when files may have to be written, or all be read again.
-            note: Called when a job has ended, a good moment to write down how things stand.
+            shards: Kept in step with the table.
+            quantize: Converts vectors to int8 rows.
+            ledger: Records the size of the rows in memory.
+            wake: Called when files may have to be written, or everything to be read again.
+            note: Called when a job has ended, which is a good moment to save the state.
         """
         self._shards, self._quantize, self._wake, self._note = shards, quantize, wake, note
         self._lease = ledger.take("index", "newest passages", "ram", 0)
         self._changing, self._reading = threading.Lock(), threading.Lock()
         self._journal: list[_Change] | None = None
-        # A change was lost that the reading under way may not have seen.
+        # Whether a change was lost that the current read may have missed.
         self._has_lost_change = False
         self.is_in_step = False
 
     def read(self, read: Read) -> None:
-        """Starts again with what `read` finds, and every change meanwhile. Raises what it raises.
+        """Replaces all rows with the result of `read` and the changes that arrive meanwhile. Raises what `read` raises.
 
-        Where a change was lost meanwhile, it is still out of step afterwards, and `wake` has been called.
+        If a change was lost meanwhile, it stays out of step, and `wake` has been called.
         """
         with self._reading:
             with self._changing:
@@ -68,7 +68,7 @@ class Following:
                     self._shards.replace(contents, newest)
                     for change in self._journal:
                         self._apply(change)
-                    # What comes from here on is followed.
+                    # Later changes are applied directly.
                     self._journal = None
                     self.is_in_step = not self._has_lost_change
                     self._account()
@@ -77,12 +77,12 @@ class Following:
                     self._journal = None
 
     def snapshot(self) -> Snapshot | None:
-        """All rows as they are now, when they are the table's; None while they are not."""
+        """Returns all present rows; None while they are not in step with the table."""
         with self._changing:
             return self._shards.snapshot() if self.is_in_step else None
 
     def forget(self) -> None:
-        """Lets go of all rows; nothing is followed until the next `read`."""
+        """Releases all rows; changes are ignored until the next `read`."""
         with self._changing:
             self.is_in_step = False
             self._shards.replace([], 0)
@@ -95,15 +95,15 @@ class Following:
     # --- the table's changes, on the thread that made them ---
 
     def put(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
-        """The rows of each document are all there is of it."""
+        """Replaces all rows of these documents."""
         self._take(lambda: _Change(_numbers(documents), self._packed(documents)))
 
     def delete(self, document_ids: Collection[int]) -> None:
-        """These documents have no rows."""
+        """Removes all rows of these documents."""
         self._take(lambda: _Change(_numbers(document_ids), {}))
 
     def optimized(self) -> None:
-        """A job has ended."""
+        """Saves the state, because a job has ended."""
         self._note()
         self._wake()
 
@@ -111,7 +111,7 @@ class Following:
         try:
             self._heed(packed)
         except Exception:
-            # The rows are durable and the writer must hear so; what is in memory is read again instead.
+            # The rows are durable, so the writer must not fail; memory is read again from the table instead.
             log.exception("the partitions have lost step with the table")
             with self._changing:
                 self.is_in_step, self._has_lost_change = False, True
@@ -141,7 +141,7 @@ class Following:
         self._lease.resize(self._shards.open_bytes)
 
     def note_bytes(self) -> None:
-        """Tells the ledger after rows have gone from memory to a file."""
+        """Updates the ledger after rows have moved from memory to a file."""
         with self._changing:
             self._account()
 

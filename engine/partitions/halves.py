@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-# A half's sign and its 15 other bits, where they stand in a single.
+# The sign and the 15 other bits of a half, at their positions in a single.
 _BITS = np.int32(0x8FFFE000 - 2**32)
-# Its exponent counts from 15, that of a single from 127.
+# The exponent bias of a half is 15, that of a single 127.
 _REBIASED = np.float32(2.0 ** (127 - 15))
 
 
 def widened(halves: NDArray[np.float16]) -> NDArray[np.float32]:
-    """The same finite numbers as float32, in a new array. What is infinite or no number becomes 65,536 or more."""
+    """Returns finite numbers as float32, in a new array. Infinities and NaN become numbers of 65,536 or more."""
     bits = np.ascontiguousarray(halves).view(np.int16).astype(np.int32)
     bits <<= 13
     bits &= _BITS

@@ -14,14 +14,14 @@ from engine.partitions.schema import INDICES, VECTOR_COLUMN
 
 log = logging.getLogger(__name__)
 
-# A word, where the first row has none in a column.
+# The word to search for where the first row's column is empty.
 _ANY_WORD = "가나"
 
 
 def complete_indices(table: Table) -> None:
-    """Makes the indices that are not there (all of a new table, the rest after a kill in between), mends the others.
+    """Creates missing indices, as in a new table or after a kill, and repairs the others.
 
-    Asking each takes a tenth of a second in all for 200,000 rows, and the first question finds them in memory.
+    Querying all of them takes a tenth of a second for 200,000 rows, and caches them for the first question.
     """
     present = {column for index in table.list_indices() for column in index.columns}
     for column, config in INDICES.items():
@@ -31,8 +31,8 @@ def complete_indices(table: Table) -> None:
 
 
 def mend_indices(table: Table) -> None:
-    """Rebuilds what cannot be asked; a broken vector index is dropped, and made when it is wanted."""
-    # What cannot be found may be of a version that was cleaned up meanwhile.
+    """Rebuilds indices that cannot be queried; a broken vector index is dropped, and created again when needed."""
+    # A file may be missing because its version was cleaned up meanwhile.
     table.checkout_latest()  # type: ignore[no-untyped-call]
     first: list[dict[str, Any]] = table.search().select([*INDICES, VECTOR_COLUMN]).limit(1).to_list()
     if not first:
@@ -48,7 +48,7 @@ def mend_indices(table: Table) -> None:
 
 
 def _answers(table: Table, column: str, value: Any) -> bool:
-    """Whether what is asked by a column can be had; `value` is one that is in it."""
+    """Returns whether a query for `value`, which is in the column, succeeds."""
     query: Any
     if column == VECTOR_COLUMN:
         query = table.search(value, column, query_type="vector").select(["row_id", "_distance"])

@@ -11,15 +11,15 @@ from engine.partitions.snapshot import Snapshot
 
 _EXAMPLES = 5
 
-# Of a row: its document and its content key.
+# The document and the content key of a row.
 _Identity = tuple[int, int]
 
 
 def check(snapshot: Snapshot, rows: Rows) -> None:
-    """Looks at every row. Nothing may be written meanwhile.
+    """Compares every row with the table. Nothing may be written meanwhile.
 
     Raises:
-        LibraryError: What disagrees, with examples.
+        LibraryError: They disagree; the sentence has examples.
     """
     wanted = _in_table(snapshot, rows)
     held, differences = _held(snapshot)
@@ -37,7 +37,7 @@ def check(snapshot: Snapshot, rows: Rows) -> None:
 
 
 def _in_table(snapshot: Snapshot, rows: Rows) -> dict[int, _Identity]:
-    """All rows but those that LanceDB alone answers for."""
+    """Returns all rows except those of missing shards, which LanceDB answers for."""
     return {
         id_: (document, key)
         for of in rows.identities()

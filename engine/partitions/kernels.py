@@ -1,9 +1,9 @@
 """The search kernel: the best rows of a shard for a batch of queries, exact over int8 rows.
 
-The rows are int8, the queries stay f32: a score is `(rows @ query) · scale`, so the one error is the rounding of
-the rows. Twelve candidates per query hold the true ten (recall@10 after rescoring 1.000 at 100,000 and 1,000,000
-vectors of 384 numbers; ten hold .994 and .978 of them). torch takes half of the 3 to 4 ms that 50,000 rows take one
-query here, and 180 MB; what is larger is scanned by its codes (codes.py).
+The rows are int8, the queries stay f32: a score is `(rows @ query) · scale`, so the only error is the rounding of the
+rows. Twelve candidates per query contain the true ten (recall@10 after rescoring is 1.000 at 100,000 and 1,000,000
+vectors of 384 numbers; with ten candidates .994 and .978). Scanning 50,000 rows for one query takes 3 to 4 ms; torch
+would take half of that, and 180 MB. Larger libraries are scanned by codes (codes.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LARGEST = 127
 def quantize(vectors: NDArray[np.float32]) -> tuple[Rows, Scales]:
     """Rounds each of the (n, d) vectors, at most unit length, to int8; its largest number becomes ±127.
 
-    `rows · scales[:, None]` is the vector again, to within half a scale. A row of zeros keeps the scale 0.
+    `rows · scales[:, None]` restores the vector to within half a scale. A row of zeros has the scale 0.
     """
     largest = np.abs(vectors).max(axis=1, initial=0.0) if vectors.size else np.zeros(len(vectors))
     scales = (largest / _LARGEST).astype(np.float32)
@@ -67,5 +67,5 @@ class NumpyKernel:
 
 
 def _found_at_most(limit: int, num_rows: int, mask: Mask | None) -> int:
-    """How many rows a scan can return for each query."""
+    """Returns how many rows a scan can return for each query."""
     return max(0, min(limit, num_rows if mask is None else int(np.count_nonzero(mask))))

@@ -5,8 +5,8 @@
     block       row ids (uint64), scales (float32), rows (int8): what is resident where there are no codes
     exact       rows (float16): never resident; the few that rescoring wants are gathered from a mapping of the file
 
-Each section begins on a page of its own and has its own CRC-32. The exact rows are far too many to be summed up
-before use; there the cosine itself must agree with the one that int8 gave, or the row must be as long as it should be.
+Each section begins on a page of its own and has its own CRC-32. The section of exact rows is too large to be checked
+before use; instead, an exact cosine must agree with the one by int8, or the vector must have unit length.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PartitionDamaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a file's rows come from; a file of another origin is none of ours."""
+    """Where a file's rows come from; a file of another origin is not used."""
 
     embedder: str
     table_id: str
@@ -44,7 +44,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a file says of itself. `table_version` is the LanceDB version its rows were taken from, at the latest."""
+    """The header of a file. `table_version` is the latest LanceDB version that its rows were taken from."""
 
     format: int
     number: int
@@ -61,7 +61,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Where things lie in a file, and in the buffer that its block is read into; all in bytes."""
+    """Offsets and sizes, in bytes, in a file and in the buffer that its block is read into."""
 
     count: int
     dimensions: int
@@ -87,24 +87,24 @@ class Shape:
         return 2 * self.count * self.dimensions
 
     def offsets(self, header_bytes: int) -> tuple[int, int, int]:
-        """Where index, block and exact rows begin in a file."""
+        """Returns the offsets of index, block and exact rows in a file."""
         block_at = header_bytes + paged(self.index_bytes)
         return header_bytes, block_at, block_at + paged(self.block_bytes)
 
 
 def header_bytes(header: Header) -> bytes:
-    """The header as it stands in the file, before it is filled up to whole pages."""
+    """Returns the header as bytes, not yet padded to whole pages."""
     words = json.dumps(asdict(header)).encode()
     return _PREFIX.pack(_MAGIC, len(words), zlib.crc32(words)) + words
 
 
 def read_header(descriptor: int, origin: Origin, name: str) -> tuple[Header, int]:
-    """The header of an open file, and how many bytes it fills; the file is complete and of that origin.
+    """Reads the header of an open file; returns it and its size in bytes.
 
     Raises:
-        PartitionDamaged: It is not.
+        PartitionDamaged: The file is incomplete, or of another origin.
         OSError: It cannot be read.
-        ValueError, TypeError: The header holds what no version of ours wrote.
+        ValueError, TypeError: The header was not written by any version of ours.
     """
     file_bytes = os.fstat(descriptor).st_size
     words, num_bytes = _read_words(descriptor, file_bytes, name)
@@ -120,7 +120,7 @@ def read_header(descriptor: int, origin: Origin, name: str) -> tuple[Header, int
 
 
 def paged(num_bytes: int) -> int:
-    """Rounded up to whole pages."""
+    """Rounds up to whole pages."""
     return -(-num_bytes // _PAGE_BYTES) * _PAGE_BYTES
 
 
@@ -129,7 +129,7 @@ def _read_words(descriptor: int, file_bytes: int, name: str) -> tuple[dict[str, 
     if len(start) < _PREFIX.size or not start.startswith(_MAGIC):
         raise PartitionDamaged(f"{name} is no partition")
     _, length, crc = _PREFIX.unpack(start)
-    # A length that is nonsense must not be believed.
+    # The length may be damaged, so it is limited by the size of the file.
     words = read_at(descriptor, min(length, file_bytes), _PREFIX.size)
     if zlib.crc32(words) != crc:
         raise PartitionDamaged(f"{name} has a damaged header")

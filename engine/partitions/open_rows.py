@@ -1,7 +1,7 @@
 """Open rows: the newest chunks, searched in memory until there are enough of them to be sealed in a file.
 
-They come in blocks of fixed size, so that adding never moves what a sweep is looking at: a sweep takes a `View` of the
-rows that are there, and rows that come later, or die, are not in it. LanceDB has every one of them.
+They are kept in blocks of fixed size, so that adding rows never moves those that a sweep is reading. A sweep takes a
+`View` of the present rows, which later changes do not affect. LanceDB has all of them as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROWS_PER_BLOCK = 16_384
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """Rows as they were at one moment; `alive` None means all of them."""
+    """Rows at one moment; `alive` is a mask of those that were not removed, None means all."""
 
     packed: Packed
     alive: Mask | None
@@ -47,17 +47,17 @@ class OpenRows:
             taken += block.add(packed.take(portion))
 
     def kill(self, documents: Documents) -> None:
-        """The rows of these documents are no longer found."""
+        """Marks the rows of these documents as removed."""
         for block in self._blocks:
             block.kill(documents)
-        # Also one with room for more: what is added next gets another.
+        # A block without living rows is dropped even if it has room.
         self._blocks = [block for block in self._blocks if block.num_alive]
 
     def views(self) -> Sequence[View]:
         return [block.view() for block in self._blocks if block.num_alive]
 
     def living(self) -> Packed:
-        """All rows that are found, copied."""
+        """Returns a copy of all living rows."""
         return joined([empty(self._dimensions), *(view.living() for view in self.views())])
 
     @property
@@ -85,7 +85,7 @@ class _Block:
 
     @property
     def num_bytes(self) -> int:
-        """What its rows have touched so far."""
+        """The memory that its rows have used so far."""
         return self._columns.num_bytes * self._used // ROWS_PER_BLOCK
 
     def add(self, packed: Packed) -> int:
@@ -100,7 +100,7 @@ class _Block:
     def kill(self, documents: Documents) -> None:
         dead = np.isin(self._columns.documents[: self._used], documents)
         if dead.any():
-            # A new array: the views that are out keep theirs.
+            # A new array, because existing views keep the old one.
             self._alive = ~dead if self._alive is None else self._alive & ~dead
 
     def view(self) -> View:
@@ -108,7 +108,7 @@ class _Block:
 
 
 def _columns(dimensions: int) -> Packed:
-    """Columns for a block's rows, in memory that really goes back when nobody looks at them any more."""
+    """Allocates columns for a block's rows, in memory that returns to the system when no longer used."""
     wide, narrow = ROWS_PER_BLOCK * dimensions, aligned(8 * ROWS_PER_BLOCK)
     buffer = Buffer(4 * narrow + 3 * wide)
 

@@ -1,7 +1,7 @@
 """Opening the table: what a killed process left unfinished is set aside, what is missing is created.
 
-A `create_table` that was killed leaves a folder that LanceDB lists and cannot open. It is renamed, not
-deleted: the catalogue still knows the documents, so they are simply indexed again.
+A killed `create_table` leaves a folder that LanceDB lists but cannot open. It is renamed, not deleted; the catalogue
+still knows the documents, so they are indexed again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from engine.partitions.searchable import searchable
 log = logging.getLogger(__name__)
 
 TABLE = "chunks"
-# Rows whose text is brought up at the start, in two or three seconds and 150 MB; ten times as many take 2 GB.
+# The most rows whose text is migrated at the start: two or three seconds and 150 MB; ten times as many take 2 GB.
 _MOST_ROWS_TO_CHANGE = 20_000
 
 
@@ -49,7 +49,7 @@ _MOST_ROWS_TO_CHANGE = 20_000
 class OpenedTable:
     """An open table, the session that bounds its caches, and the folders of tables that could not be opened.
 
-    `went_back_to_ns` is of when its rows are, where later ones were lost.
+    `went_back_to_ns` is the time of its rows if later ones were lost, in nanoseconds since 1970.
     """
 
     table: Table
@@ -59,10 +59,10 @@ class OpenedTable:
 
 
 def open_table(folder: Path, dimensions: int, identity: str, settings: MemorySettings) -> OpenedTable:
-    """Opens `chunks` in `folder`, or makes it, with all its indices."""
+    """Opens `chunks` in `folder`, or creates it, with all its indices."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Arrow brings an allocator of its own, which keeps what it freed where nobody sees it. From the system's it is
-    # named, and given back between batches.
+    # Arrow's own allocator keeps freed memory, and nobody can measure it. Memory from the system's allocator is
+    # measured, and returned between batches.
     pa.set_memory_pool(pa.system_memory_pool())
     session = lancedb.Session(
         index_cache_size_bytes=settings.lance_index_cache_bytes,
@@ -82,7 +82,7 @@ def open_table(folder: Path, dimensions: int, identity: str, settings: MemorySet
 
 
 def _whole_or_set_aside(connection: DBConnection, files: Path) -> tuple[Whole | None, tuple[Path, ...]]:
-    """The table, if there is one; or where it is now that no version can be read, and the system is not to blame."""
+    """Returns the table, if there is one, or where it was moved because no version of it can be read."""
     if TABLE not in connection.list_tables().tables:
         return None, ()
     try:
@@ -96,25 +96,25 @@ def _whole_or_set_aside(connection: DBConnection, files: Path) -> tuple[Whole | 
 
 
 def _set_aside(folder: Path) -> Path:
-    # With LanceDB's suffix, so that what can be read of it is (see `salvage`).
+    # With LanceDB's suffix, so that `salvage` can open it.
     aside = folder.with_name(f"{folder.stem}.broken-{time.time_ns()}{folder.suffix}")
     folder.rename(aside)
     return aside
 
 
 def _bring_up(table: Table) -> None:
-    """Gives a table of the first layout the column it lacks, in one commit; its rows stay as they are."""
+    """Adds the column that a table of the first layout lacks, in one commit; its rows are not rewritten."""
     schema = table.schema
     if (schema.metadata or {}).get(LAYOUT_KEY) == LAYOUT_WITHOUT_PLACE and PLACE_COLUMN not in schema.names:
         table.add_columns({PLACE_COLUMN: NO_PLACE})
 
 
 def _bring_up_texts(table: Table) -> None:
-    """Gives rows that an older Ragdoll wrote the form in which texts are searched now; all else of them stays.
+    """Migrates the texts of rows that an older Ragdoll wrote to the present form of the word index.
 
-    Once, for some seconds. Where more rows than that allows would change, all stay as they are until they are written
-    again, for the memory and the time of it grow with them; likewise where it fails, and the next start tries again.
-    Those rows are found by most words.
+    This runs once and takes some seconds. If too many rows would change, they keep their form until they are written
+    again, because time and memory grow with their number; most words still find them. If it fails, the next start tries
+    again.
     """
     if (table.schema.field(TEXT_COLUMN).metadata or {}).get(FORM_KEY) in (FORM, FORM_IN_PART):
         return
@@ -126,7 +126,7 @@ def _bring_up_texts(table: Table) -> None:
             return
         if ids:
             table.merge_insert("row_id").when_matched_update_all().execute(indexed(ids, texts, table.schema))
-            # Their neighbours have left the word index with them.
+            # The update removed whole files from the word index, including rows that did not change.
             table.optimize()
         _note_form(table, FORM)
     except (RuntimeError, ValueError, OSError) as error:
@@ -138,7 +138,7 @@ def _note_form(table: Table, form: bytes) -> None:
 
 
 def _old_texts(table: Table) -> tuple[list[str], list[str]]:
-    """Ids of rows with texts in another form, and what they are in the present one; some, where they are too many."""
+    """Returns ids of rows with texts in an old form, and their texts in the present form; stops at too many."""
     ids, texts = list[str](), list[str]()
     for batch in table.search().select(["row_id", TEXT_COLUMN]).to_batches():
         for row_id, text in zip(*(batch.column(name).to_pylist() for name in ("row_id", TEXT_COLUMN)), strict=True):

@@ -1,8 +1,7 @@
 """Packed rows: chunks as the columns a partition is made of, small enough to keep and ready to be scanned.
 
-A row id is 16 hexadecimal characters, so it is kept as the number they spell. A row's key is the first half of its
-`content_key`: rows of one key have equal vectors, so id and key together say whether a row here is still the one
-that LanceDB has.
+A row id has 16 hexadecimal characters, so it is stored as a number. A row's key is the first half of its `content_key`:
+rows with the same key have equal vectors, so id and key together tell whether a row is still the one in LanceDB.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ HEX_CHARACTERS = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packed:
-    """n rows of d numbers, column by column; all arrays have n entries. `exact` (float16) rescores what `rows` find."""
+    """n rows of d numbers, column by column; all arrays have n entries. `exact` (float16) is for rescoring."""
 
     ids: Numbers
     documents: Documents
@@ -44,11 +43,11 @@ class Packed:
         return sum(getattr(self, column.name).nbytes for column in fields(self))
 
     def take(self, where: Any) -> Packed:
-        """The rows at `where`: a mask, or positions."""
+        """Returns the rows at `where`: a mask, a slice, or positions."""
         return Packed(*(getattr(self, column.name)[where] for column in fields(self)))
 
     def by_document(self) -> Packed:
-        """The same rows with each document's side by side."""
+        """Returns the same rows, sorted by document."""
         if np.all(self.documents[:-1] <= self.documents[1:]):
             return self
         return self.take(np.argsort(self.documents, kind="stable"))
@@ -56,7 +55,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identities:
-    """What tells the table's rows from others: n entries each. `shards` are the numbers they were written with."""
+    """What identifies rows of the table: n entries each. `shards` are the shard numbers they were written with."""
 
     ids: Numbers
     documents: Documents
@@ -71,7 +70,7 @@ class Identities:
 
     @classmethod
     def joined(cls, parts: Sequence[Identities]) -> Identities:
-        """One after another; at least one."""
+        """Concatenates one or more of them."""
         return cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
 
 
@@ -104,26 +103,26 @@ def packed_chunks(chunks: Sequence[ChunkRow], quantize: Quantize) -> Packed:
 
 
 def joined(parts: Sequence[Packed]) -> Packed:
-    """One after another; at least one."""
+    """Concatenates one or more of them."""
     if len(parts) == 1:
         return parts[0]
     return Packed(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Packed)))
 
 
 def number(name: str) -> int:
-    """What the first 16 characters of a row id or content key spell. Raises ValueError where they spell none."""
+    """Converts the first 16 hex characters of a row id or content key to a number. Raises ValueError."""
     if len(name) < HEX_CHARACTERS:
         raise ValueError(f"{name!r} has fewer than {HEX_CHARACTERS} characters")
     return int(name[:HEX_CHARACTERS], 16)
 
 
 def row_id(number: int) -> str:
-    """The row id that spells `number`."""
+    """Converts a number back to the row id."""
     return f"{number:0{HEX_CHARACTERS}x}"
 
 
 def numbers(characters: NDArray[np.uint8]) -> Numbers:
-    """(n, 16) lower-case hexadecimal characters as n numbers."""
+    """Converts (n, 16) lower-case hexadecimal characters to n numbers."""
     digits = np.where(characters >= ord("a"), characters - (ord("a") - 10), characters - ord("0")).astype(np.uint64)
     spelled = np.zeros(len(characters), np.uint64)
     for place in range(HEX_CHARACTERS):

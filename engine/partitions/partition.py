@@ -1,8 +1,8 @@
 """A partition: a sealed file of vectors, written once, searched many times, replaced whole.
 
-It is a cache of the table's rows with one `shard` number, so nothing in it must survive: a file that is missing,
-damaged or of another origin is written again from LanceDB. It gets its name only when it is complete on the disk.
-Beside it may lie codes of the same rows, which are then scanned instead of its int8 rows.
+It caches the table's rows with one `shard` number, so it may be lost: a file that is missing, damaged or of another
+origin is written again from LanceDB. It gets its final name only when it is complete on the disk. If there are codes
+of the same rows beside it, they are scanned instead of its int8 rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.partitions.rows import Vectors
 # A read can be cancelled between two pieces.
 _PIECE_BYTES = 4 * 2**20
 _PIECE_ROWS = 4096
-# What the system says of a file that is not there, or lies where the disk has gone bad: that is rewritten elsewhere.
+# The errors of a missing file and of a bad disk: such a file is rewritten under another name.
 _OF_THE_FILE = (errno.ENOENT, errno.EIO)
 # A row from the page cache takes some 5 µs to map, one from a fast disk 50 µs or more.
 _PROBED_ROWS, _COLD_SECONDS_PER_ROW = 8, 30e-6
@@ -51,12 +51,12 @@ class Partition:
     """An open file. The small index is in memory, the rest is read when asked for, from any thread."""
 
     def __init__(self, path: Path, header: Header, descriptor: int, header_bytes: int) -> None:
-        """Takes the open file over: the descriptor is closed with the last reference to this."""
+        """Takes over the open file: the descriptor is closed with the last reference to this object."""
         self.path, self.header, self._descriptor = path, header, descriptor
         self.shape = Shape(header.count, header.dimensions)
         self._index_at, self._block_at, self._exact_at = self.shape.offsets(header_bytes)
         self._is_verified = False
-        # Set when there are codes of exactly these rows, and reset when they cannot be used.
+        # None without codes of exactly these rows, or when these cannot be used.
         self.codes: CodesFile | None = None
         documents, self.centroid = self._read_index()
         self._documents, first = np.unique(documents, return_index=True)
@@ -70,8 +70,8 @@ class Partition:
         """Opens a file and checks that it is complete and ours.
 
         Raises:
-            PartitionDamaged: It is not, or the disk fails to read it.
-            OSError: The system does not open it now, which says nothing about the file.
+            PartitionDamaged: It is incomplete or of another origin, or the disk cannot read it.
+            OSError: The system does not open it now; the file may be intact.
         """
         try:
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
@@ -122,16 +122,16 @@ class Partition:
     # --- which rows --------------------------------------------------------------------------------
 
     def in_documents(self, wanted: Documents) -> Mask | None:
-        """Which rows belong to the documents; None when none does. The rows of a document stand side by side."""
+        """Returns a mask of the rows of these documents; None if there are none. Rows are sorted by document."""
         chosen = np.isin(self._documents, wanted)
         return np.repeat(chosen, np.diff(self._bounds)) if chosen.any() else None
 
     def documents_of(self, positions: NDArray[np.int64]) -> Documents:
-        """The document of each of these rows."""
+        """Returns the document of each of these rows."""
         return self._documents[np.searchsorted(self._bounds, positions, side="right") - 1]
 
     def identities(self) -> tuple[Numbers, Numbers]:
-        """Row ids and content keys, in the order of the rows. Raises PartitionDamaged."""
+        """Reads row ids and content keys, in the order of the rows. Raises PartitionDamaged."""
         keys = np.frombuffer(self._read(self._index_at + 8 * self.count, 8 * self.count), np.uint64)
         return np.frombuffer(self._read(self._block_at, 8 * self.count), np.uint64), keys
 
@@ -150,13 +150,13 @@ class Partition:
                 raise Cancelled("The partition is no longer wanted.")
             piece = buffer.bytes[start : min(start + _PIECE_BYTES, num_bytes)]
             self._fill(piece, self._block_at + start)
-        # Once per start of the engine: what the disk lost since the file was written shows at the first reading.
+        # Checked once per start of the engine, at the first read.
         if not self._is_verified and zlib.crc32(buffer.bytes[:num_bytes]) != self.header.block_crc:
             raise PartitionDamaged(f"{self.path.name} has changed on the disk")
         self._is_verified = True
 
     def block(self, buffer: Buffer) -> Block:
-        """The arrays of a buffer that `read_block` has filled."""
+        """Returns the arrays of a buffer that `read_block` has filled."""
         count, shape = self.count, self.shape
         return Block(
             buffer.array(0, (count,), np.uint64),
@@ -166,17 +166,17 @@ class Partition:
 
     @property
     def resident_bytes(self) -> int:
-        """What a sweep needs of it in memory."""
+        """The memory that a sweep needs for it."""
         return self.shape.block_bytes if self.codes is None else self.codes.num_bytes
 
     def ids_of(self, positions: NDArray[np.int64]) -> Numbers:
-        """The ids of these rows. Raises PartitionDamaged as `exact` does."""
+        """Returns the ids of these rows. Raises PartitionDamaged as `exact` does."""
         self._check_whole()
         ids: Numbers = np.frombuffer(self._mapping, np.uint64, self.count, self._block_at)[positions]
         return ids
 
     def int8_of(self, positions: NDArray[np.int64]) -> Vectors:
-        """What the int8 rows say these (n, d) vectors are. Raises PartitionDamaged as `exact` does."""
+        """Returns the (n, d) vectors of these rows as restored from int8. Raises PartitionDamaged as `exact` does."""
         self._check_whole()
         shape = self.shape
         scales = np.frombuffer(self._mapping, np.float32, self.count, self._block_at + shape.scales_at)
@@ -184,33 +184,32 @@ class Partition:
         return rows.reshape(self.count, -1)[positions].astype(np.float32) * scales[positions][:, None]
 
     def pieces(self) -> Iterator[Vectors]:
-        """All vectors in order, some thousands at a time. Raises PartitionDamaged as `exact` does."""
+        """Yields all vectors in order, some thousands at a time. Raises PartitionDamaged as `exact` does."""
         for start in range(0, self.count, _PIECE_ROWS):
             yield self.exact(np.arange(start, min(start + _PIECE_ROWS, self.count)))
             self.forget_pages()
 
     def exact(self, positions: NDArray[np.int64]) -> Vectors:
-        """The (n, d) vectors of these rows, in rising order. Raises PartitionDamaged as `halves` does."""
+        """Reads the (n, d) vectors of these rows, in rising order. Raises PartitionDamaged as `halves` does."""
         return widened(self.halves(positions)[0])
 
     def halves(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.float16], bool]:
-        """The (n, d) vectors of these rows, in rising order, read from the disk and not kept; whether that was slow.
+        """Reads the (n, d) vectors of these rows, in rising order, uncached; returns also whether that was slow.
 
-        Measured (1,000,000 × 384, 32 queries × 40 candidates): warm 3–9 ms; cold 72–88 ms, and 44–67 ms when the
-        system hears of all pages first. That takes as long as reading them does when they are warm, so it is told
-        only where the first few rows came slowly. f32 in memory takes 0.6 ms and four times the memory of int8,
-        LanceDB's `take_row_ids` 24–87 ms.
+        Measured (1,000,000 × 384, 32 queries × 40 candidates): 3–9 ms warm; 72–88 ms cold, and 44–67 ms if all pages
+        are announced to the system first. Announcing takes as long as a warm read, so it is done only if the first few
+        rows were slow. f32 in memory takes 0.6 ms and four times the memory of int8, LanceDB's `take_row_ids` 24–87 ms.
 
-        Known limit: the rows come from a mapping, so a file that is cut short, or whose drive goes away, between the
-        look at its size and the last row ends the process (SIGBUS); the engine is restarted, and nothing is lost.
+        Known limit: the rows come from a mapping, so a file that is cut short, or whose drive is removed, between the
+        check of its size and the last row ends the process (SIGBUS); the engine is restarted, and nothing is lost.
 
         Raises:
-            PartitionDamaged: The file has been cut short since it was opened, or cannot be looked at.
+            PartitionDamaged: The file has been cut short since it was opened, or its size cannot be read.
         """
         self._check_whole()
         whole = np.frombuffer(self._mapping, np.float16, self.count * self.shape.dimensions, self._exact_at)
         rows = whole.reshape(self.count, self.shape.dimensions)
-        # Twice, because other threads may delay one measurement; a disk delays both.
+        # Measured twice, because another thread may delay one measurement, but a cold disk delays both.
         taken = np.empty((len(positions), self.shape.dimensions), np.float16)
         size, num_taken = min(_PROBED_ROWS, len(positions) // 2), 0
         is_cold = size > 0
@@ -231,7 +230,7 @@ class Partition:
             raise PartitionDamaged(f"{self.path.name} is cut short")
 
     def announce(self, positions: NDArray[np.int64]) -> None:
-        """Asks the system to read these rows from the disk, all at a time instead of one after another."""
+        """Asks the system to read these rows from the disk in parallel instead of one after another."""
         if not hasattr(mmap, "MADV_WILLNEED"):
             return
         row_bytes = 2 * self.shape.dimensions
@@ -241,12 +240,12 @@ class Partition:
             self._mapping.madvise(mmap.MADV_WILLNEED, page * mmap.PAGESIZE, mmap.PAGESIZE)
 
     def forget_pages(self) -> None:
-        """Takes what `exact` touched out of our resident memory; the system may keep it cached."""
+        """Removes the pages that `exact` touched from our resident memory; the system may keep them cached."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._mapping.madvise(mmap.MADV_DONTNEED)
 
     def packed(self) -> Packed:
-        """Everything, checked to the last byte. Raises PartitionDamaged."""
+        """Reads everything, and verifies all checksums. Raises PartitionDamaged."""
         count, shape = self.count, self.shape
         index = self._checked(self._index_at, shape.index_bytes, self.header.index_crc)
         block = self._checked(self._block_at, shape.block_bytes, self.header.block_crc)
@@ -288,13 +287,13 @@ class Partition:
 
 
 def _take(rows: NDArray[np.float16], positions: NDArray[np.int64], taken: NDArray[np.float16]) -> None:
-    """Copies rows; other threads run meanwhile."""
-    # The positions are right: looking for wrong ones would take a copy.
+    """Copies rows; releases the GIL meanwhile."""
+    # "clip" because checking positions, which are always valid, would make another copy.
     rows.take(positions, axis=0, out=taken, mode="clip")
 
 
 def _is_slow(rows: NDArray[np.float16], positions: NDArray[np.int64], taken: NDArray[np.float16]) -> bool:
-    """Copies rows, and says whether they come as slowly as from a disk."""
+    """Copies rows; returns whether that was as slow as reading from a disk."""
     started = time.perf_counter()
     _take(rows, positions, taken)
     return time.perf_counter() - started > _COLD_SECONDS_PER_ROW * len(positions)

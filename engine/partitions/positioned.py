@@ -1,7 +1,7 @@
 """Reading at a position: from one open file on any number of threads at once, on every system.
 
-What fails is tried once more: a drive that wakes up, or one on a network, fails at times, and a file that cannot be
-read is rewritten.
+A failed read is retried once: a drive that wakes up, or one on a network, may fail at first, and a file that cannot be
+read would be rewritten.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 
 log = logging.getLogger(__name__)
 
-# Where an open file has but one position, going there and reading belong together.
+# Without positioned reads, seeking and reading must not be interrupted by another thread.
 _positioning = threading.Lock()
 
 
@@ -20,7 +20,7 @@ def read_into(descriptor: int, target: memoryview, offset: int) -> int:
     """Fills `target` with the bytes from `offset` on; returns how many there were before the file ended.
 
     Raises:
-        OSError: They cannot be read, twice in a row.
+        OSError: They could not be read, twice in a row.
     """
     filled = 0
     while filled < len(target) and (piece := _tried_twice(descriptor, target[filled:], offset + filled)):
@@ -29,7 +29,7 @@ def read_into(descriptor: int, target: memoryview, offset: int) -> int:
 
 
 def read_at(descriptor: int, num_bytes: int, offset: int) -> bytes:
-    """The `num_bytes` from `offset` on, or as many as there are. Raises OSError."""
+    """Reads `num_bytes` from `offset` on, or as many as there are. Raises OSError."""
     content = bytearray(num_bytes)
     return bytes(content[: read_into(descriptor, memoryview(content), offset)])
 

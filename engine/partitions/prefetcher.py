@@ -8,34 +8,34 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class Reading:
-    """A partition on its way into memory. Its room is not to be touched until `wait` or `cancel` has returned."""
+    """A partition being read into memory. Its buffer must not be used until `wait` or `cancel` has returned."""
 
     def __init__(self, future: Future[None], cancelled: threading.Event) -> None:
         self._future, self._cancelled = future, cancelled
 
     def wait(self) -> None:
-        """Returns when it is there. Raises what the filling raised, or Cancelled after `cancel`."""
+        """Waits until it is read. Raises what reading raised, or Cancelled after `cancel`."""
         self._future.result()
 
     def cancel(self) -> None:
-        """Calls the reading off and returns when nothing is written any more."""
+        """Stops the read, and returns when the buffer is no longer written to."""
         self._cancelled.set()
         if not self._future.cancel():
             self._future.exception()
 
 
 class Prefetcher:
-    """Used by the thread that sweeps, one sweep at a time. The thread starts with the first reading, or before."""
+    """One reading thread, which starts with the first read or `start`. Used by the thread that sweeps."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
 
     def start(self) -> None:
-        """Starts the thread now: started by one that yields, it would yield for ever (see yielding.py)."""
+        """Starts the thread now: started by a thread of low priority, it would keep that (see yielding.py)."""
         self._pool.submit(lambda: None)
 
     def read(self, fill: Callable[[threading.Event], None]) -> Reading:
-        """Begins to `fill` some room, which ends early when the event is set."""
+        """Starts `fill` on the thread; it should end early when its event is set."""
         cancelled = threading.Event()
         return Reading(self._pool.submit(fill, cancelled), cancelled)
 

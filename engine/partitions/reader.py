@@ -1,7 +1,7 @@
 """Reading the table `chunks`: by words, by vectors, by ids, and row by row.
 
-Any number of threads may read while one writes: each sees what the writer committed before it began. A read that began
-before a clean-up ends on its old version, and one that still lost its files starts again on the latest.
+Any number of threads may read while one writes: each read sees what was committed before it began. A read that began
+before a clean-up finishes on its old version; if the files of that version are gone, it is repeated on the latest one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MAX_QUERY_CHARACTERS = 8000
 _KEYS_PER_LOOKUP = 500
 _LEAST_RUN, _MOST_RUNS = 3, 1000
 _LEDGER_STEP_BYTES = 2**20
-# Of the vector index: recall@10 is .98 at 200,000 vectors even for queries whose neighbours are far (cosines .46 to
-# .32), and 1.00 for those with near ones.
+# Parameters of the vector index: recall@10 is .98 at 200,000 vectors even for queries whose neighbours are far (cosines
+# .46 to .32), and 1.00 for those with near ones.
 _NPROBES, _REFINE_FACTOR = 64, 30
 _MIN_CANDIDATES = 1000
 
@@ -39,45 +39,45 @@ T = TypeVar("T")
 
 
 class TableReader:
-    """All that can be asked of the table."""
+    """All queries of the table."""
 
     def __init__(self, table: Table, session: lancedb.Session, folder: Path, cache_lease: Lease) -> None:
         self._table, self._session, self._folder, self._cache_lease = table, session, folder, cache_lease
         self._noting, self._is_closed = threading.Lock(), False
-        # Whoever changes the table, be it to make an index anew that could not be read.
+        # Held by all that change the table, including a reader that rebuilds a damaged index.
         self._writing = threading.RLock()
 
     def close(self) -> None:
-        """Gives the caches back. A read that is still under way ends; a second call does nothing."""
+        """Releases the caches. A read in progress finishes; a second call does nothing."""
         with self._noting:
             self._is_closed = True
             self._cache_lease.release()
 
     @cached_property
     def _is_in_form(self) -> bool:
-        """Whether the texts of all rows are as they are searched for now; large tables of older versions are not."""
+        """Whether all texts have the present form of the word index; large tables of older versions do not."""
         from engine.partitions.schema import FORM, FORM_KEY, TEXT_COLUMN
 
         return bool((self._table.schema.field(TEXT_COLUMN).metadata or {}).get(FORM_KEY) == FORM)
 
     @property
     def version(self) -> int:
-        """Goes up with every commit, ours or a tidying up."""
+        """The version of the table, which increases with every commit."""
         return int(self._table.version)
 
     @property
     def table_id(self) -> str:
-        """What no other table is called; "" for one that was made before tables had names."""
+        """The unique id of the table; "" for one that was made before tables had ids."""
         from engine.partitions.schema import TABLE_KEY
 
         name: bytes = (self._table.schema.metadata or {}).get(TABLE_KEY, b"")
         return name.decode()
 
     def matching(self, query: str, limit: int, document_ids: Collection[int] | None = None) -> list[Found]:
-        """The `limit` rows that fit the words of `query` best by BM25, best first; no text of theirs is read.
+        """Returns the `limit` rows that match the words of `query` best by BM25, best first, without their texts.
 
         Args:
-            query: What the user typed; any text is a query, operators are words.
+            query: What the user typed; any text is valid, and operators are treated as words.
             limit: At most this many rows.
             document_ids: Only rows of these documents; None means all.
         """
@@ -86,7 +86,7 @@ class TableReader:
         asked = storable(_shortened(query)).replace("\0", " ")
         words = searchable(asked).strip()
         if not self._is_in_form:
-            # Rows that are written in the present form lie beside others.
+            # The table has rows in both forms.
             words = " ".join([words, *(word for word in composed(asked).split() if searchable(word) != word)])
         if not words or limit < 1 or _is_nothing(document_ids):
             return []
@@ -104,14 +104,14 @@ class TableReader:
         *,
         is_exact: bool = True,
     ) -> list[list[Found]]:
-        """For each of the (q, d) unit vectors the `limit` rows with the largest cosine, best first.
+        """Returns, for each of the (q, d) unit vectors, the `limit` rows with the largest cosine, best first.
 
         Args:
             vectors: float32.
             limit: At most this many rows for each.
             document_ids: Only rows of these documents; None means all.
             shards: Only rows of these shards; None means all.
-            is_exact: Look at every row; else use the vector index if there is one (recall at least .98).
+            is_exact: Compare every row; otherwise use the vector index if there is one (recall at least .98).
         """
         from engine.partitions.schema import VECTOR_COLUMN
 
@@ -133,7 +133,7 @@ class TableReader:
         return [sorted(rows, key=lambda row: (-row.score, row.row_id)) for rows in ranked]
 
     def hits(self, row_ids: Collection[str]) -> dict[str, Hit]:
-        """What is known of these rows, by id, with a score of 0; those that are no longer there are left out."""
+        """Reads these rows, by id, with a score of 0; rows that no longer exist are left out."""
         from engine.partitions.schema import HIT_COLUMNS, to_hits
 
         wanted = sorted(set(row_ids))
@@ -145,7 +145,7 @@ class TableReader:
         return hits
 
     def hits_of(self, document_ids: Collection[int]) -> list[Hit]:
-        """All rows of these documents, with a score of 0, by document and in the order of the text."""
+        """Reads all rows of these documents, with a score of 0, by document and in the order of the text."""
         from engine.partitions.schema import HIT_COLUMNS, to_hits
 
         if not document_ids:
@@ -154,7 +154,7 @@ class TableReader:
         return sorted(to_hits(found, [0.0] * len(found)), key=lambda hit: (hit.document_id, hit.ordinal))
 
     def hits_at(self, document_id: int, first: int, count: int) -> list[Hit]:
-        """At most `count` chunks of a document from ordinal `first` on, with a score of 0, in the order of the text."""
+        """Reads at most `count` chunks of a document from ordinal `first` on, with a score of 0, in order."""
         from engine.partitions.schema import HIT_COLUMNS, to_hits
 
         where = f"{in_documents((document_id,))} AND ordinal >= {first} AND ordinal < {first + count}"
@@ -162,7 +162,7 @@ class TableReader:
         return sorted(to_hits(found, [0.0] * len(found)), key=lambda hit: hit.ordinal)
 
     def vectors_by_content_key(self, keys: Collection[str]) -> dict[str, Vectors]:
-        """The vectors of those keys that are in the table: what was embedded once is not embedded again."""
+        """Returns the vectors of those keys that the table has, so that equal texts are embedded only once."""
         from engine.partitions.schema import VECTOR_COLUMN, to_vectors
 
         wanted = sorted(set(keys))
@@ -174,7 +174,7 @@ class TableReader:
         return vectors
 
     def identities(self) -> Iterator[Identities]:
-        """Every row, in portions, by what tells it from others."""
+        """Yields the identities of all rows, in batches."""
         from engine.partitions.schema import IDENTITY_COLUMNS, to_identities
 
         with reported("The index could not be read"):
@@ -182,7 +182,7 @@ class TableReader:
                 yield to_identities(batch)
 
     def vectors_of_shard(self, shard: int) -> Iterator[tuple[Identities, Vectors]]:
-        """Every row of a shard with its vector, in portions."""
+        """Yields all rows of a shard with their vectors, in batches."""
         from engine.partitions.schema import IDENTITY_COLUMNS, VECTOR_COLUMN, to_identities, to_vectors
 
         with reported("The index could not be read"):
@@ -191,11 +191,11 @@ class TableReader:
                 yield to_identities(batch), to_vectors(batch)
 
     def document_ids(self) -> set[int]:
-        """All documents that have rows."""
+        """Returns all documents that have rows."""
         return set(np.unique(self._scan(["document_id"])["document_id"].to_numpy()).tolist())
 
     def rows_of(self, document_id: int) -> list[ChunkRow]:
-        """All rows of a document, in the order of the text."""
+        """Reads all rows of a document, in the order of the text."""
         from engine.partitions.schema import to_rows
 
         found = self._scan(self._table.schema.names, in_documents([document_id]))
@@ -206,15 +206,15 @@ class TableReader:
         return self._read(lambda: int(self._table.count_rows(where)))
 
     def num_bytes(self) -> int:
-        """Bytes on disk, old versions included."""
+        """Returns the size on disk, including old versions."""
         return sum(_file_bytes(file) for file in self._folder.rglob("*"))
 
     def _match_truly(self, words: str, column: str, limit: int, document_ids: Collection[int] | None) -> list[Found]:
-        """The best rows, each with the score that it has among all rows of the table.
+        """Returns the best rows, each with the score that it has among all rows of the table.
 
-        WORKAROUND LanceDB 0.40.0: how rare a word is it takes from its index and from those rows beside it that pass
-        the filter. Where most rows wait to be indexed (a new library, or one that was killed), a confined search would
-        take its words for common ones, with scores of a quarter. Then all rows are searched; they are few.
+        WORKAROUND LanceDB 0.40.0: it computes how rare a word is from its index and from those unindexed rows that pass
+        the filter. If most rows are unindexed (in a new library, or after a kill), a filtered search would treat its
+        words as common, and scores would be a quarter of what they should be. All rows are searched then; they are few.
         """
         if document_ids is None or not self._is_mostly_unindexed(column):
             return self._match(words, column, limit, document_ids)
@@ -230,7 +230,7 @@ class TableReader:
         from lancedb.query import MatchQuery
 
         def matching() -> Any:
-            # MatchQuery, because the plain string form reads quotes and operators as a language.
+            # MatchQuery, because a plain string would be parsed as a query with quotes and operators.
             # mypy cannot see the defaults that pydantic's Field gives.
             query: Any = self._table.search(MatchQuery(words, column), query_type="fts")  # type: ignore[call-arg]
             query = query.select(["row_id", "document_id", "_score"]).limit(limit)
@@ -252,7 +252,7 @@ class TableReader:
                 if is_of_an_index(error):
                     self._mend_indices()
                 elif isinstance(error, RuntimeError) and "not found" in str(error).lower():
-                    # The version we read was cleaned up meanwhile (it was over an hour old).
+                    # The version that we read was cleaned up meanwhile.
                     self._table.checkout_latest()  # type: ignore[no-untyped-call]
                 else:
                     raise
@@ -267,7 +267,7 @@ class TableReader:
             mend_indices(self._table)
 
     def _note_caches(self) -> None:
-        """Tells the ledger what LanceDB's caches hold, when that has changed by more than a trifle."""
+        """Updates the ledger when the size of LanceDB's caches has changed noticeably."""
         num_bytes = int(self._session.size_bytes)
         with self._noting:
             if not self._is_closed and abs(num_bytes - self._cache_lease.num_bytes) >= _LEDGER_STEP_BYTES:
@@ -286,12 +286,12 @@ def _scoped(query: Any, document_ids: Collection[int] | None, shards: Collection
 
 
 def _refined(query: Any, limit: int) -> Any:
-    """Lets the vector index choose candidates whose vectors themselves are looked at."""
+    """Makes the vector index select candidates, which are then compared exactly."""
     return query.nprobes(_NPROBES).refine_factor(max(_REFINE_FACTOR, -(-_MIN_CANDIDATES // limit)))
 
 
 def in_documents(document_ids: Collection[int]) -> str:
-    """A condition; ids that follow each other, as those of a folder do, are told as a run."""
+    """Returns a condition for these documents; consecutive ids, as in a folder, become a range."""
     runs, others = list[tuple[int, int]](), list[int]()
     for _, group in groupby(enumerate(sorted(set(map(int, document_ids)))), key=lambda one: one[1] - one[0]):
         ids = [id_ for _, id_ in group]
@@ -314,7 +314,7 @@ def _is_nothing(wanted: Collection[int] | None) -> bool:
 
 
 def _shortened(query: str) -> str:
-    """The beginning and the end of a query that is too long: what is asked stands before or after what was pasted."""
+    """Cuts a query that is too long to its beginning and end: the question stands before or after a pasted text."""
     if len(query) <= _MAX_QUERY_CHARACTERS:
         return query
     half = _MAX_QUERY_CHARACTERS // 2
@@ -333,7 +333,7 @@ def _file_bytes(file: Path) -> int:
 
 
 def _best_of_both(words: Sequence[Found], syllables: Sequence[Found], limit: int) -> list[Found]:
-    """Joins two rankings whose scores do not compare: each counts relative to its best, and gets a score by that."""
+    """Merges two rankings whose scores are not comparable: each is scaled by its best score."""
     tops = [max((row.score for row in ranking), default=0.0) for ranking in (words, syllables)]
     best: dict[str, Found] = {}
     for ranking, top in zip((words, syllables), tops, strict=True):

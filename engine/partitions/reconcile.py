@@ -1,8 +1,8 @@
 """Reconciling: which sealed files still match the table, found out when the store opens.
 
-After an ordinary end a note beside the files names the table's version and the rows that were dead by then; while the
-table has that version, nothing else is read. Otherwise every row's id and key are compared, about a second for a
-million. LanceDB is right in every case: a file that lacks rows is rewritten, rows it has too many are dead.
+After a normal end, a note beside the files has the table's version and the rows that were dead; while the table still
+has that version, nothing else is read. Otherwise the id and key of every row are compared, which takes about a second
+for a million. LanceDB is always right: a file that lacks rows is rewritten, and surplus rows in it are dead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOTE = "alive.json"
 
 
 class Rows(Protocol):
-    """What is asked of the table."""
+    """The methods of the table that are used here."""
 
     @property
     def version(self) -> int: ...
@@ -48,7 +48,10 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """How things stood at a version of the table. `dead` is packed bits, base64; "" where every row is alive."""
+    """The state of all shards at a version of the table. `sealed` has the block's CRC and the dead rows of each file.
+
+    Dead rows are packed bits in base64, "" if every row is alive.
+    """
 
     table_id: str
     table_version: int
@@ -59,7 +62,7 @@ class Note:
 
     @classmethod
     def of(cls, snapshot: Snapshot, rows: Rows) -> Note:
-        """How things stand, when the snapshot has what the table has."""
+        """Makes a note of a snapshot that is in step with the table."""
         sealed = {
             str(part.partition.number): (part.partition.header.block_crc, _packed_bits(part.alive))
             for part in snapshot.sealed
@@ -67,14 +70,14 @@ class Note:
         return cls(rows.table_id, rows.version, snapshot.newest, snapshot.open_numbers, snapshot.missing, sealed)
 
     def write(self, folder: Path) -> None:
-        """Raises OSError."""
+        """Writes it into the folder. Raises OSError."""
         words = {name: getattr(self, name) for name in self.__slots__}
         content = json.dumps(words).encode()
         write_atomically(folder / NOTE, f"{zlib.crc32(content):08x}\n".encode() + content)
 
     @classmethod
     def read(cls, folder: Path) -> Note | None:
-        """The note, if there is one and it is whole."""
+        """Reads the note; None if it is missing or damaged."""
         try:
             crc, _, content = (folder / NOTE).read_bytes().partition(b"\n")
             if int(crc, 16) != zlib.crc32(content):
@@ -87,11 +90,11 @@ class Note:
 
 
 def load(rows: Rows, folder: Path, origin: Origin, quantize: Quantize) -> tuple[list[Contents], int]:
-    """Opens the files, drops what is not ours, and reads the open rows; returns all shards and the newest number.
+    """Opens the files, deletes unusable ones, and reads the open rows; returns all shards and the newest number.
 
     Raises:
         LibraryError: The table cannot be read.
-        OSError: The folder cannot be written, or the system does not give a file now; nothing is dropped then.
+        OSError: The folder cannot be written, or the system does not open a file now; nothing is deleted then.
     """
     partitions = open_all(folder, origin)
     note = Note.read(folder)
@@ -99,14 +102,14 @@ def load(rows: Rows, folder: Path, origin: Origin, quantize: Quantize) -> tuple[
         contents, newest = noted, note.newest
     else:
         contents, newest = _compared(rows, partitions)
-    # The others must not be open any more where they are to be deleted.
+    # The others are closed first, because Windows deletes no open file.
     partitions.clear()
     drop_others(folder, {content.partition.path for content in contents if content.partition is not None})
     return [_with_rows(content, rows, origin.dimensions, quantize) for content in contents], newest
 
 
 def rows_of(number: int, rows: Rows, dimensions: int, quantize: Quantize) -> Packed:
-    """All rows of a shard, from the table. Raises LibraryError."""
+    """Reads all rows of a shard from the table. Raises LibraryError."""
     portions = [
         packed(of.ids, of.documents, of.keys, vectors, quantize)
         for of, vectors in rows.vectors_of_shard(number)
@@ -116,7 +119,7 @@ def rows_of(number: int, rows: Rows, dimensions: int, quantize: Quantize) -> Pac
 
 
 def _noted(note: Note, rows: Rows, partitions: Mapping[int, Partition]) -> list[Contents] | None:
-    """How things stood at the note; None when something has changed since, or a file is there that it does not name."""
+    """Returns the state of the note; None if something has changed since, or a file exists that it does not name."""
     if (note.table_id, note.table_version) != (rows.table_id, rows.version):
         return None
     if partitions.keys() - {*note.missing, *note.open, *map(int, note.sealed)}:
@@ -127,7 +130,7 @@ def _noted(note: Note, rows: Rows, partitions: Mapping[int, Partition]) -> list[
         partition = partitions.get(number := int(name))
         if partition is not None and partition.header.block_crc != crc:
             return None
-        # Rows that came late are in no file, so that file is rewritten.
+        # Rows of this shard that arrived late are in no file, so the file is rewritten.
         if partition is None or number in contents:
             contents[number] = Contents(number, is_missing=True)
         else:
@@ -136,7 +139,7 @@ def _noted(note: Note, rows: Rows, partitions: Mapping[int, Partition]) -> list[
 
 
 def _compared(rows: Rows, partitions: Mapping[int, Partition]) -> tuple[list[Contents], int]:
-    """How things stand, by looking at every row's identity."""
+    """Determines the state by comparing the identity of every row."""
     by_shard = _by_shard(rows)
     newest = max(by_shard, default=0)
     contents = []
@@ -160,7 +163,7 @@ def _by_shard(rows: Rows) -> dict[int, Identities]:
 
 
 def _alive(partition: Partition, of: Identities) -> Mask | None:
-    """Which rows of a file the table has; None when the table has rows that are not in the file."""
+    """Returns a mask of the rows of a file that the table still has; None if the file lacks rows."""
     try:
         ids, keys = partition.identities()
     except PartitionDamaged as error:
@@ -192,5 +195,5 @@ def _mask(dead: str, count: int) -> Mask | None:
     return alive
 
 
-# Stands for the rows of an open shard until they are read.
+# A placeholder for the rows of an open shard until they are read.
 _TO_BE_READ = empty(0)

@@ -1,8 +1,8 @@
 """Recovery: a table that lost files in a power cut goes back to its last complete version.
 
-LanceDB leaves it to the system when files reach the disk, so that a name may be there without the content, or a file
-be missing that a later one names. Versions of the last minutes are kept, and what they lack the catalogue misses, so
-that those documents are read again; that it has to is noted beside the table until it does.
+LanceDB does not sync its files, so after a power cut a file may exist without its content, or a file may be missing
+that a later one refers to. Versions of the last minutes are kept. Documents that are missing in the restored version
+are read again; a note beside the table says so until the catalogue has recorded it.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from engine.partitions.faults import is_the_systems
 
 log = logging.getLogger(__name__)
 
-# What LanceDB's files end with, once they are whole.
+# The last bytes of a complete LanceDB file.
 _END = b"LANC"
 _SUFFIX_ASIDE = ".cut"
-# Newer tables count manifests down from here in their names, so that the newest comes first.
+# The names of manifests in newer tables count down from this number, so that the newest comes first.
 _LAST_NUMBER = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A table that can be read, and of when its rows are, where it went back (ns since 1970)."""
+    """A readable table; if an earlier version was restored, also the time of its rows (ns since 1970)."""
 
     table: Table
     went_back_to_ns: int | None = None
 
 
 def whole_table(connection: DBConnection, name: str, folder: Path) -> Whole | None:
-    """Opens a table, as it was last when it was whole; None where no version is. Raises what LanceDB raises.
+    """Opens a table at its last complete version; returns None if there is none. Raises what LanceDB raises.
 
     Args:
-        connection: Opens it.
-        name: Of the table.
-        folder: Of its files.
+        connection: The database.
+        name: The name of the table.
+        folder: The folder of its files.
     """
     manifests = folder / "_versions"
     _set_cut_manifests_aside(manifests)
@@ -66,17 +66,17 @@ def whole_table(connection: DBConnection, name: str, folder: Path) -> Whole | No
 
 
 def forget_loss(folder: Path) -> None:
-    """What was lost of the table whose files are in `folder` is known elsewhere. Raises OSError."""
+    """Deletes the note about lost rows, because the catalogue has recorded the loss. Raises OSError."""
     _note(folder).unlink(missing_ok=True)
 
 
 def _noted_loss(folder: Path) -> int | None:
-    """Of when the rows are since an earlier start, if nobody made up for what is lacking since."""
+    """Reads the note of an earlier start about lost rows; None if there is none."""
     try:
         noted = _note(folder).read_bytes()
     except FileNotFoundError:
         return None
-    # Whatever became of the note, something was lost.
+    # Even if the note itself is damaged, something was lost.
     return int(noted) if noted.isdigit() else 0
 
 
@@ -85,7 +85,7 @@ def _note(folder: Path) -> Path:
 
 
 def _set_cut_manifests_aside(folder: Path) -> None:
-    """LanceDB neither opens nor tidies up a table where one of them is, be it an old one."""
+    """Renames truncated manifests: with one of them, even an old one, LanceDB can neither open nor clean up a table."""
     for manifest in folder.glob("*.manifest"):
         if _is_cut(manifest):
             log.warning("The manifest %s is cut short", manifest.name)
@@ -93,7 +93,7 @@ def _set_cut_manifests_aside(folder: Path) -> None:
 
 
 def _is_cut(file: Path) -> bool:
-    """Whether one of LanceDB's files lacks its end. Raises OSError."""
+    """Returns whether a LanceDB file is truncated. Raises OSError."""
     with file.open("rb") as opened:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - len(_END)))
@@ -106,7 +106,7 @@ def _newest_whole(table: Table, manifests: Path) -> Path | None:
 
 
 def _go_on_from(table: Table, kept: int, newest: int) -> None:
-    """The newest version is `kept` again, under a number that none had before: the partitions' note names one."""
+    """Restores version `kept` as the newest, under an unused number: the partitions' note may name a lost version."""
     table.checkout_latest()  # type: ignore[no-untyped-call]
     while kept < newest and table.version <= newest:
         table.checkout(kept)
@@ -114,10 +114,10 @@ def _go_on_from(table: Table, kept: int, newest: int) -> None:
 
 
 def _is_whole(table: Table, version: int | None = None) -> bool:
-    """Whether all files of rows are there, and those that say which are deleted; indices can be rebuilt.
+    """Returns whether all files of rows and of deletions exist; indices can be rebuilt.
 
-    Counts come from the manifest and hold when the data is gone, so a column is read: 8 bytes of each row. `version`
-    is checked out first.
+    Counts come from the manifest and are right even if the data is gone, so a column is read: 8 bytes of each row.
+    `version` is checked out first.
     """
     try:
         if version is not None:

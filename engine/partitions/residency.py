@@ -1,8 +1,8 @@
 """Residency: which partitions are in memory, under a budget in bytes, each with its own line in the ledger.
 
-A partition stays until its room is needed for another one: then the least used one is evicted, of those that the
-current sweep no longer needs. So the next sweep finds in memory whatever the budget allows, and while one partition
-is searched the next can be read into the room of one that was searched already.
+A partition stays until its memory is needed for another one. Then the least used of those that the current sweep no
+longer needs is evicted. So the next sweep finds as many in memory as the budget allows, and while one partition is
+searched, the next can be read into the buffer of one that was already searched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _USE_DECAY = 0.9
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Room for one partition: for its codes where it has any, else for its int8 rows."""
+    """Memory for one partition: for its codes if it has any, otherwise for its int8 rows."""
 
     partition: Partition
     of_codes: CodesFile | None
@@ -36,19 +36,19 @@ class Slot:
         return self.partition.shape.block_bytes if self.of_codes is None else self.of_codes.num_bytes
 
     def fill(self, cancelled: threading.Event) -> None:
-        """Reads what it is for. Raises PartitionDamaged, CodesDamaged, Cancelled."""
+        """Reads the codes or rows. Raises PartitionDamaged, CodesDamaged, Cancelled."""
         if self.of_codes is not None:
             self.codes = self.of_codes.load()
         elif self.buffer is not None:
             self.partition.read_block(self.buffer, cancelled)
 
     def block(self) -> Block:
-        """The int8 rows, where it is for those."""
+        """Returns the int8 rows of a slot without codes."""
         assert self.buffer is not None
         return self.partition.block(self.buffer)
 
     def is_of(self, partition: Partition) -> bool:
-        """Whether this is what a sweep wants of this very file."""
+        """Returns whether it holds this very file, with its present codes."""
         return self.partition is partition and self.of_codes is partition.codes
 
     def loaded(self) -> None:
@@ -57,7 +57,7 @@ class Slot:
 
 
 class Residency:
-    """Slots and their use. Owned by the holder of the store's sweep lock; only `budget_bytes` is set on any thread."""
+    """Slots and their use. The holder of the store's sweep lock owns them; `budget_bytes` is set on any thread."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -72,11 +72,11 @@ class Residency:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The shard numbers of what is in memory."""
-        # Asked from any thread, also while a sweep loads and evicts: of what there is at one moment.
+        # A copy, because any thread may ask while a sweep loads and evicts.
         return tuple(number for number, slot in tuple(self._slots.items()) if slot.is_loaded)
 
     def slot_of(self, partition: Partition) -> Slot | None:
-        """Where this very file is in memory."""
+        """Returns the slot of this very file; None if it is not in memory."""
         slot = self._slots.get(partition.number)
         return slot if slot is not None and slot.is_loaded and slot.is_of(partition) else None
 
@@ -90,12 +90,12 @@ class Residency:
         return self._use.get(number, 0.0)
 
     def make_room(self, partition: Partition, needed: Collection[Slot], *, at_any_cost: bool = False) -> Slot | None:
-        """A slot to read a partition into, or None while the budget allows none.
+        """Returns a slot to read a partition into, or None if the budget allows none.
 
         Args:
-            partition: What will be read.
-            needed: Slots that must stay as they are.
-            at_any_cost: Take the room even beyond the budget, which is too small to hold even one.
+            partition: Will be read.
+            needed: Slots that must not be evicted.
+            at_any_cost: Exceed the budget if necessary, because it is too small for a single partition.
         """
         largest = partition.resident_bytes
         reusable: Buffer | None = None
@@ -150,9 +150,9 @@ class Residency:
 
 
 def _room(num_bytes: int, reusable: Buffer | None) -> Buffer:
-    """A buffer of that size: the reusable one, if it is large enough."""
+    """Returns a buffer of that size: the reusable one, if it is large enough."""
     if reusable is None or reusable.capacity_bytes < num_bytes:
-        # Address space costs nothing: a slot can take the next partition too when that is a little larger.
+        # Unused address space costs nothing, and so the buffer fits a slightly larger partition as well.
         reusable = Buffer(num_bytes + num_bytes // 8)
     reusable.trim(num_bytes)
     return reusable

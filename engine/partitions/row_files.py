@@ -1,7 +1,7 @@
 """Files of rows: LanceDB joins small ones by rewriting their rows; what that costs, and how to reduce it.
 
-It joins files that lie beside each other and are in the same indices. So rows come into the indices without any other
-being written, where all small files but one hold just these rows.
+LanceDB joins adjacent files that are in the same indices. So new rows can be indexed without rewriting any others if
+all small files but one contain only these rows.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-# LanceDB's bounds: what is smaller is joined, and where more than that share was removed, a file is rewritten.
+# LanceDB's limits: smaller files are joined, and a file of which a larger share was removed is rewritten.
 MOST_ROWS_OF_SMALL_FILES, MOST_REMOVED_SHARE = 2**20, 1 / 10
-# Beside what is written, what writing it needs while it is under way.
+# The disk space that writing needs, relative to what is written.
 _ROOM = 1.25
-# Indices are rewritten for all rows; of a row's bytes they have about so much.
+# Indices are rewritten for all rows; this is their size relative to the rows.
 _INDEX_SHARE = 0.15
 _PLACE_BITS = 32
 _ROWS_PER_COMMIT = 2000
@@ -28,7 +28,7 @@ _ROWS_PER_COMMIT = 2000
 
 @dataclass(frozen=True, slots=True)
 class RowFile:
-    """A file with `num_rows` that were not removed, the last of which is row number `length`; later ones came later."""
+    """A file with `num_rows` rows that were not removed, the last at `length` - 1. Numbers rise with time."""
 
     number: int
     num_rows: int
@@ -36,13 +36,13 @@ class RowFile:
 
     @property
     def is_left_alone(self) -> bool:
-        """Whether it is large enough, and has few enough removed rows."""
+        """Whether LanceDB leaves it unchanged: it is large and has few removed rows."""
         return self.length >= MOST_ROWS_OF_SMALL_FILES and self.num_rows >= (1 - MOST_REMOVED_SHARE) * self.length
 
 
 @dataclass(frozen=True, slots=True)
 class RowFiles:
-    """Those of one version: `num_stored` rows are in them, with the removed ones, each of about `row_bytes`."""
+    """The files of one version: `num_stored` rows in all, including removed ones, each of about `row_bytes`."""
 
     files: Sequence[RowFile]
     num_stored: int
@@ -50,7 +50,7 @@ class RowFiles:
 
     @classmethod
     def of(cls, table: Table) -> RowFiles:
-        """As they are now. Reads 16 bytes of each row; raises what LanceDB raises."""
+        """Returns the present files. Reads 16 bytes of each row; raises what LanceDB raises."""
         # WORKAROUND LanceDB 0.40.0: it declares objects here, and gives dictionaries.
         statistics: Any = table.stats()
         of_files = statistics["fragment_stats"]
@@ -59,34 +59,34 @@ class RowFiles:
 
     @property
     def bytes_to_join(self) -> int:
-        """The room that it takes to join them, and to leave out what was removed."""
+        """The disk space needed to join them without the removed rows."""
         is_done = len(self._small) < 2 and self.num_stored <= self._num_rows
         return self._room(0 if is_done else sum(file.num_rows for file in self._small))
 
     @property
     def bytes_to_set_apart(self) -> int:
-        """The room for `set_apart`, and for joining what it wrote."""
+        """The disk space needed for `set_apart`, and for joining what it wrote."""
         return self._room(2 * sum(file.num_rows for file in self._others))
 
     def are_apart(self, num_unindexed: int) -> bool:
-        """Whether all small files but the largest have just the rows in no index, so that it is not rewritten."""
+        """Returns whether all small files but the largest contain only unindexed rows, so that it is not rewritten."""
         others = self._others
         are_new = all(file.number > self._largest.number for file in others)
         is_all = not others or sum(file.num_rows for file in others) == num_unindexed
         return are_new and is_all and self.can_be_apart(num_unindexed)
 
     def can_be_apart(self, num_unindexed: int) -> bool:
-        """Whether that is so after `set_apart`: the largest small file is in the indices, with little removed of it."""
+        """Returns whether `set_apart` can do that: the largest small file is indexed, with few removed rows."""
         if not self._small:
             return True
         others = self._others
-        # What was removed at the end of some file may be of this one.
+        # Rows removed at the end of a file are not in its length; all of them may be of this file.
         length = self._largest.length + max(0, self.num_stored - sum(file.length for file in self.files))
         is_whole = self._largest.num_rows >= (1 - MOST_REMOVED_SHARE) * length
         return is_whole and (not others or num_unindexed <= sum(file.num_rows for file in others))
 
     def set_apart(self, table: Table) -> None:
-        """Has all rows of small files but the largest become new ones, which are in no index; they are the same."""
+        """Rewrites the rows of all small files but the largest unchanged, as new rows that are in no index."""
         numbers = [file.number for file in self._others]
         addresses = [found[np.isin(found >> _PLACE_BITS, numbers)] for found in _addresses(table)]
         wanted = np.concatenate(addresses) if addresses else np.zeros(0, np.int64)
@@ -127,6 +127,6 @@ def _files_of(table: Table) -> list[RowFile]:
 
 
 def _addresses(table: Table) -> Iterator[NDArray[np.int64]]:
-    """Where each row lies, in portions: its file's number, and its place in that."""
+    """Yields the addresses of all rows, in batches: the number of the file, and the position in it."""
     for batch in table.search().with_row_id(True).select(["document_id"]).to_batches():
         yield batch.column("_rowid").to_numpy().astype(np.int64)

@@ -14,9 +14,9 @@ Vectors = NDArray[np.float32]
 class ChunkRow:
     """A chunk with its vector; belongs to one document.
 
-    `text` is shown and cited, `indexed_text` (heading and text, say) is what the word index sees, stored as
-    it is searched for (searchable.py), and read back like that.
-    `content_key` stands for text, chunker and embedder: rows of one key have equal vectors.
+    `text` is shown and cited. `indexed_text` (such as heading and text) is for the word index; it is stored in its
+    searchable form (searchable.py), and read back in that form.
+    `content_key` identifies text, chunker and embedder: rows with the same key have equal vectors.
     `vector` is unit length, float32, shape (d,).
     """
 
@@ -37,7 +37,7 @@ class ChunkRow:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk that one ranking found. `score` compares within that ranking only: BM25, or the cosine."""
+    """A chunk that one ranking found. `score` is BM25 or the cosine, comparable only within that ranking."""
 
     row_id: str
     document_id: int
@@ -53,7 +53,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A row that the vector search found, before anything else of it is read; `score` is the cosine."""
+    """A row that a search found, before its text is read; `score` is BM25 or the cosine."""
 
     row_id: str
     document_id: int
@@ -62,10 +62,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What one search through the partitions took: what the cost model of retrieval learns from.
+    """The cost of one search through the partitions, from which the cost model of retrieval learns.
 
-    `num_loads` partitions had to be read first, of `num_partitions`; `num_skipped` were left out as unlikely.
-    `is_bounded`: it might not read as many as it liked.
+    `num_loads` of `num_partitions` had to be read from the disk; `num_skipped` were left out as unlikely.
+    `is_bounded`: the number of reads was limited.
     """
 
     num_loads: int

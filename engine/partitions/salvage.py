@@ -1,7 +1,7 @@
 """Salvage: the documents of a table that had to be set aside, of which every row can still be read.
 
-One file that is lost or damaged in all versions makes a table unreadable as a whole, though the others are as they
-were. LanceDB reads rows by where they lie, so these are read a portion after another, and what fails is passed over.
+A single file that is lost or damaged in all versions makes the whole table unreadable, although the other files are
+intact. LanceDB can read rows by address, so they are read in portions, and portions that fail are skipped.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from engine.partitions.schema import IDENTITY_KEY, chunk_schema, to_rows
 log = logging.getLogger(__name__)
 
 _PORTION = 500
-# Of where a row lies, those below the number of its file.
+# The bits of an address below the number of the file.
 _PLACE_BITS = 32
-# Rows of documents that are not complete yet; those of which a part is lost never become so.
+# The most rows kept of documents that are incomplete so far; those with lost rows never become complete.
 _MOST_ROWS_WAITING = 50_000
-# As LanceDB names the folders of its tables.
+# The suffix of LanceDB's table folders.
 _SUFFIX = ".lance"
 
 _Documents = dict[int, list[ChunkRow]]
 
 
 def salvaged(folder: Path, dimensions: int, identity: str, wanted: Mapping[int, int]) -> Iterator[_Documents]:
-    """Whole documents out of the table whose files are in `folder`, some at a time.
+    """Yields complete documents from the table whose files are in `folder`, some at a time.
 
     Args:
-        folder: Of its files.
-        dimensions: Of its vectors.
-        identity: Of the model that made them; vectors of others are of no use.
-        wanted: The documents that are looked for, and how many rows each has.
+        folder: The folder of its files.
+        dimensions: The length of its vectors.
+        identity: The embedding model that made them; a table of another model is ignored.
+        wanted: The documents to look for, and how many rows each has.
     """
     try:
         table = _opened(folder)
@@ -63,9 +63,9 @@ def salvaged(folder: Path, dimensions: int, identity: str, wanted: Mapping[int, 
 
 
 def _opened(folder: Path) -> Table:
-    """Raises what LanceDB raises, and OSError."""
+    """Opens the table. Raises what LanceDB raises, and OSError."""
     if folder.suffix != _SUFFIX:
-        # As earlier versions named it.
+        # Earlier versions named it without the suffix.
         folder = folder.rename(folder.with_name(folder.name + _SUFFIX))
     return lancedb.connect(folder.parent).open_table(folder.name.removesuffix(_SUFFIX))
 
@@ -76,7 +76,7 @@ def _is_alike(table: Table, dimensions: int, identity: str) -> bool:
 
 
 def _places(table: Table) -> list[int]:
-    """Where the rows lie that were not removed: by the manifest alone, so that no file of rows is read for it."""
+    """Returns the addresses of all rows that were not removed, from the manifest, without reading files of rows."""
     batches: Any = table.search().with_row_id(True).select(["_rowid"]).to_batches()
     found = [batch.column("_rowid").to_numpy() for batch in batches]
     places: list[int] = np.concatenate(found).tolist() if found else []
@@ -84,7 +84,7 @@ def _places(table: Table) -> list[int]:
 
 
 def _portions(places: list[int]) -> Iterator[list[int]]:
-    """Some places of one file at a time, so that another that is damaged costs none of them."""
+    """Yields some addresses at a time, all of one file, so that a damaged file affects no others."""
     for _, of_one in groupby(places, key=lambda place: place >> _PLACE_BITS):
         in_file = list(of_one)
         for start in range(0, len(in_file), _PORTION):
@@ -92,7 +92,7 @@ def _portions(places: list[int]) -> Iterator[list[int]]:
 
 
 def _read(table: Table, places: list[int]) -> list[ChunkRow]:
-    """The rows that lie there; none of them where one cannot be read."""
+    """Reads the rows at these addresses; returns none if any of them cannot be read."""
     try:
         return to_rows(table.take_row_ids(places).to_arrow().select(table.schema.names))
     except (RuntimeError, ValueError, OSError) as error:
@@ -101,13 +101,13 @@ def _read(table: Table, places: list[int]) -> list[ChunkRow]:
 
 
 def _in_order(rows: list[ChunkRow]) -> list[ChunkRow]:
-    """All rows of a document in the order of its text; [] where they are not each there once."""
+    """Returns the rows of a document in the order of its text; [] if one is missing or there twice."""
     ordered = sorted(rows, key=lambda row: row.ordinal)
     return ordered if [row.ordinal for row in ordered] == list(range(len(ordered))) else []
 
 
 def _bound(waiting: _Documents) -> None:
-    """Whoever waits longest has lost a part."""
+    """Drops the oldest incomplete documents, which have probably lost rows."""
     num_rows = sum(map(len, waiting.values()))
     while num_rows > _MOST_ROWS_WAITING:
         num_rows -= len(waiting.pop(next(iter(waiting))))

@@ -17,7 +17,8 @@ from engine.yielding import threads_allowed
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# How many times its share of the best a part is asked for, and how many more. Of rows in no order it never has as many.
+# Each part is asked for this many times its share of the best, plus some more. With rows in random order that is
+# enough.
 _SHARES, _MORE = 2, 16
 
 
@@ -31,10 +32,10 @@ class Scanners:
     def best(
         self, parts: Sequence[tuple[Codes, Mask | None]], queries: Vectors, limit: int
     ) -> list[tuple[Positions, Scores]]:
-        """Rows of each part, among which are the `limit` best of all parts for each query.
+        """Returns rows of each part that include the `limit` best of all parts for each query.
 
-        Each part is asked for some more than its share of them, which takes three quarters of the time that asking for
-        `limit` does, and again where it may have better ones than the last that count.
+        Each part is first asked for a little more than its share, which takes three quarters of the time of asking for
+        `limit`. A part that may have more of the best rows is asked again.
 
         Returns:
             Positions and scores of each part, (q, k) each, with −∞ where there is no row.
@@ -44,7 +45,7 @@ class Scanners:
         if share == limit:
             return found
         enough = _last_that_counts([scores for _, scores in found], limit)
-        # Where fewer came than were asked for there are no more.
+        # A part that returned fewer rows than asked for has no more.
         unsure = np.stack([(scores.shape[1] == share) & (_last(scores) > enough) for _, scores in found])
         places = np.flatnonzero(unsure.any(axis=1)).tolist()
         again = self._scanned([(*parts[place], queries[unsure[place]]) for place in places], limit)
@@ -55,7 +56,7 @@ class Scanners:
     def _scanned(
         self, asked: Sequence[tuple[Codes, Mask | None, Vectors]], limit: int
     ) -> list[tuple[Positions, Scores]]:
-        """`Codes.best` of each part, in their order; where they are few, each is shared by some threads."""
+        """Returns `Codes.best` of each part, in order; if parts are few, queries are split among threads."""
         num_shares = -(-self.num_threads // max(1, len(asked)))
         shares = [_shares(queries, min(len(queries), num_shares)) for _, _, queries in asked]
         scans = [(*part[:2], share) for part, of_part in zip(asked, shares, strict=True) for share in of_part]
@@ -63,7 +64,7 @@ class Scanners:
         return [_joined([next(done) for _ in of_part]) for of_part in shares]
 
     def each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """What `work` makes of each item, in their order. An exception of it ends the whole."""
+        """Applies `work` to each item, and returns the results in order. Raises what `work` raises."""
         places, results = iter(range(len(items))), dict[int, Result]()
 
         def take_turns() -> None:
@@ -71,8 +72,8 @@ class Scanners:
             for place in places:
                 results[place] = work(items[place])
 
-        # The caller would only wait: it takes its turns as well, and one thread fewer has to wake up. One that yields
-        # has no help: threads of the pool do not yield, and one that started for it would for ever.
+        # The caller works as well, so that one thread fewer has to wake up. A caller with low priority gets no helpers:
+        # threads of the pool have normal priority, and one that it started would keep its low priority.
         num_helpers = min(threads_allowed() or self.num_threads, self.num_threads, len(items)) - 1
         turns = [self._pool.submit(take_turns) for _ in range(num_helpers)]
         try:
@@ -93,19 +94,19 @@ def _shares(queries: Vectors, count: int) -> list[Vectors]:
 
 
 def _joined(found: Sequence[tuple[Positions, Scores]]) -> tuple[Positions, Scores]:
-    """One share of the queries after the other."""
+    """Concatenates the results of shares of the queries."""
     if len(found) == 1:
         return found[0]
     return np.concatenate([positions for positions, _ in found]), np.concatenate([scores for _, scores in found])
 
 
 def _last(scores: Scores) -> Scores:
-    """(q,): the worst score of what was found, best first; −∞ where nothing was."""
+    """Returns (q,): the worst score that was found; −∞ if nothing was."""
     return scores[:, -1] if scores.shape[1] else np.full(len(scores), -np.inf, np.float32)
 
 
 def _last_that_counts(scores: Sequence[Scores], limit: int) -> Scores:
-    """(q,): the score of the `limit`-th best; −∞ where there are not so many."""
+    """Returns (q,): the score of the `limit`-th best row; −∞ if there are fewer."""
     every = np.concatenate(scores, axis=1)
     if every.shape[1] < limit:
         return np.full(len(every), -np.inf, np.float32)
@@ -116,7 +117,7 @@ def _last_that_counts(scores: Sequence[Scores], limit: int) -> Scores:
 def _replaced(
     found: tuple[Positions, Scores], queries: Mask, deeper: tuple[Positions, Scores]
 ) -> tuple[Positions, Scores]:
-    """What was found, with other and more rows for some queries."""
+    """Returns what was found, with the deeper results for some queries."""
     (positions, scores), width = found, deeper[1].shape[1]
     more = ((0, 0), (0, width - scores.shape[1]))
     positions, scores = np.pad(positions, more), np.pad(scores, more, constant_values=-np.inf)

@@ -16,14 +16,14 @@ from engine.partitions.rows import ChunkRow, Hit
 from engine.partitions.searchable import searchable
 from engine.partitions.stop_words import STOP_WORDS
 
-# Changes when rows written before could no longer be read or searched alike. Layout 1 had no `place`; the words of
-# the schema cannot be changed afterwards, so a table that was brought up from it still says 1 and has the column.
+# To be raised when older rows can no longer be read or searched in the same way. Layout 1 had no `place`. The metadata
+# of a schema cannot be changed later, so a table that was migrated from it still says 1 and has the column.
 LAYOUT, LAYOUT_WITHOUT_PLACE = b"2", b"1"
 IDENTITY_KEY, LAYOUT_KEY, TABLE_KEY = b"ragdoll.embedder", b"ragdoll.layout", b"ragdoll.table"
 PLACE_COLUMN = "place"
-# Says of the column `indexed_text` in which form its texts are; before that, as they were read.
+# Metadata of the column `indexed_text`: the form of its texts. Without it they are unmodified.
 FORM_KEY, FORM, FORM_IN_PART = b"ragdoll.form", b"2", b"2 in part"
-# What SQL gives the rows of a table that had no such column.
+# The SQL value for rows of a table that had no such column.
 NO_PLACE = "''"
 
 HIT_COLUMNS = ["row_id", "document_id", "page", "ordinal", "start", "end", "heading", "text", PLACE_COLUMN]
@@ -39,19 +39,19 @@ INDICES: Mapping[str, BTree | FTS] = {
     "content_key": BTree(),
     # ICU finds word boundaries in Chinese, Japanese and Thai, where the default tokenizer finds none.
     TEXT_COLUMN: FTS(base_tokenizer="icu", language="English", custom_stop_words=sorted(STOP_WORDS)),
-    # Korean glues particles to its words; pairs of syllables find the word inside.
+    # Korean attaches particles to words; pairs of syllables find the word inside.
     HANGUL_COLUMN: FTS(
         base_tokenizer="ngram", ngram_min_length=2, ngram_max_length=2, stem=False, remove_stop_words=False
     ),
 }
 
 
-# A tenth of the bytes of the vectors; what it finds is scored again with the vectors themselves.
+# It takes a tenth of the size of the vectors; its results are scored again with the vectors themselves.
 VECTOR_INDEX = IvfRq(distance_type="dot", num_bits=1)
 
 
 def chunk_schema(dimensions: int, identity: str, table_id: str = "") -> pa.Schema:
-    """Columns of `chunks`; the embedder's identity travels in the metadata, and a name no other table has."""
+    """Returns the schema of `chunks`; its metadata has the embedder's identity and a unique id of the table."""
     return pa.schema(
         [
             pa.field("row_id", pa.string(), nullable=False),
@@ -78,7 +78,7 @@ def has_hangul(text: str) -> bool:
 
 
 def storable(text: str) -> str:
-    """The text with lone surrogates replaced one for one: Arrow is UTF-8, and offsets must stay."""
+    """Replaces lone surrogates one for one: Arrow is UTF-8, and offsets must not change."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -95,7 +95,7 @@ def to_arrow(rows: Sequence[ChunkRow], schema: pa.Schema) -> pa.Table:
 
 
 def indexed(ids: Sequence[str], texts: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """The columns in which rows are found by words, as an update of the rows with these ids."""
+    """Returns an update of the word columns for the rows with these ids."""
     columns = {"row_id": ids, **_indexed(texts)}
     return pa.table(columns, schema=pa.schema([schema.field(name) for name in columns]))
 
@@ -127,7 +127,7 @@ def to_identities(batch: pa.RecordBatch) -> Identities:
 
 
 def _numbers(column: pa.StringArray) -> Numbers:
-    """What the first 16 characters of each entry spell. Raises ValueError where one has fewer."""
+    """Converts the first 16 characters of each entry to numbers. Raises ValueError if one has fewer."""
     if not len(column):
         return np.zeros(0, np.uint64)
     starts = pc.utf8_slice_codeunits(column, 0, HEX_CHARACTERS)
@@ -139,14 +139,14 @@ def _numbers(column: pa.StringArray) -> Numbers:
 
 
 def to_vectors(table: pa.Table | pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """The vector column as (n, d), copied out of Arrow's buffers."""
+    """Copies the vector column from Arrow's buffers, as (n, d)."""
     column = table.column(VECTOR_COLUMN)
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return np.array(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)
 
 
 def to_hits(table: pa.Table, scores: Sequence[float]) -> list[Hit]:
-    """Best first; equal scores in the order of their row ids, so that a search gives one answer."""
+    """Converts rows to hits, best first; ties are ordered by row id, so that results are deterministic."""
     found = [
         Hit(**fields, score=score) for fields, score in zip(table.select(HIT_COLUMNS).to_pylist(), scores, strict=True)
     ]

@@ -1,6 +1,6 @@
 """Top-k of many scores without sorting: a group whose maximum is low cannot contain any of the best.
 
-Ties go to the lower index, so a search gives one answer.
+Ties go to the lower index, so that results are deterministic.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 Scores = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
-# Of the order of the square root of rows ÷ limit: groups to look at and rows to look at are about as many.
+# About the square root of rows ÷ limit, so that about as many groups as rows are examined.
 _GROUP = 32
 
 
 def best_columns(scores: Scores, limit: int) -> tuple[Indices, Scores]:
-    """For each column of (n, q) the row numbers and values of its `limit` largest, as (q, limit), best first.
+    """Returns row numbers and values of the `limit` largest scores of each column of (n, q), as (q, limit), best first.
 
-    The `limit` groups with the largest maxima hold the `limit` largest scores: each group left out has that many
-    before it, and each of those holds a score that is at least as good.
+    The `limit` groups with the largest maxima contain the `limit` largest scores: every other group is preceded by that
+    many groups, each of which has a score that is at least as large.
     """
     count, num_queries = scores.shape
     if not limit:
@@ -38,7 +38,7 @@ def best_columns(scores: Scores, limit: int) -> tuple[Indices, Scores]:
 
 
 def _group_maxima(scores: Scores) -> Scores:
-    """(n, q) → (ceil(n / _GROUP), q)."""
+    """Returns the maxima of groups of rows: (n, q) → (ceil(n / _GROUP), q)."""
     whole = len(scores) // _GROUP * _GROUP
     maxima: Scores = scores[:whole].reshape(whole // _GROUP, _GROUP, scores.shape[1]).max(axis=1)
     if whole < len(scores):
@@ -47,7 +47,7 @@ def _group_maxima(scores: Scores) -> Scores:
 
 
 def _best_of(values: Scores, rows: NDArray[np.int64] | None, limit: int) -> tuple[Indices, Scores]:
-    """The `limit` largest of each line of (q, m), by value and then by row number, and their row numbers (q, m)."""
+    """Returns row numbers and values of the `limit` largest of each row of (q, m), by value and then by row number."""
     numbers = np.arange(values.shape[1]) if rows is None else rows
     keys = _keys(values, numbers)
     if limit < keys.shape[1]:
@@ -60,7 +60,7 @@ _LAST = (1 << 32) - 1
 
 
 def _keys(values: Scores, numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Integers in the order of the values, and within one value against the order of the numbers."""
+    """Returns integers that sort by value, and for equal values by descending row number."""
     bits = (values + np.float32(0)).view(np.int32)  # adding 0 makes one zero of two
     ordered = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
     keys: NDArray[np.int64] = (ordered.astype(np.int64) << 32) | (_LAST - numbers)

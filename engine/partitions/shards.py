@@ -1,9 +1,8 @@
 """Shards: which rows are where now, in sealed files, in memory, or in LanceDB alone; changed under one lock.
 
-Chunks are numbered as they arrive, and about fifty thousand share a shard number. The newest number's rows are open, in
-memory; the others are sealed. A document that is written again or removed leaves dead rows behind in sealed files,
-and when a fifth of a file is dead it is rewritten. What is to be done to the files is decided here, from values
-alone, and carried out elsewhere.
+Chunks are numbered as they arrive, and about fifty thousand share a shard number. Rows with the newest number are open,
+in memory; the others are sealed. A document that is rewritten or removed leaves dead rows in sealed files; when a fifth
+of a file is dead, it is rewritten. This module only decides what is to be done to the files; others carry it out.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from engine.partitions.packed import Documents, Mask, Packed, empty
 from engine.partitions.partition import Partition
 from engine.partitions.snapshot import Sealed, Snapshot
 
-# Dead and late rows in a file before it is rewritten.
+# The share of dead and late rows at which a file is rewritten.
 REWRITE_SHARE = 0.2
 
 Chore = Literal["seal", "rewrite", "rebuild", "drop"]
@@ -28,7 +27,7 @@ Chore = Literal["seal", "rewrite", "rebuild", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Something to do to the file of a shard."""
+    """Work that is due on the file of a shard."""
 
     chore: Chore
     number: int
@@ -36,7 +35,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """All that is known of a shard when the store opens: its file, which of its rows are alive, rows in memory."""
+    """The state of a shard when the store opens: its file, which of its rows are alive, and rows in memory."""
 
     number: int
     partition: Partition | None = None
@@ -47,7 +46,7 @@ class Contents:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """A file that is being written. `rows` are its rows, but for a rebuild: then they come from LanceDB."""
+    """A file that is being written. `rows` are added to those of the old file; a rebuild reads all from LanceDB."""
 
     due: Due
     partition: Partition | None
@@ -62,7 +61,7 @@ class _Shard:
     partition: Partition | None = None
     alive: Mask | None = None
     open: OpenRows | None = None
-    # Rows that are being written to a file; still searched, no longer added to.
+    # Rows that are being written to a file: still searched, but none are added.
     sealing: OpenRows | None = None
     is_missing: bool = False
     draft: Draft | None = None
@@ -91,7 +90,7 @@ class _Shard:
             self.alive = without(self.partition, self.alive, documents)
 
     def chore(self, newest: int) -> Chore | None:
-        """What is due; at most one at a time."""
+        """Returns what is due; None if nothing is, or work is in progress."""
         if self.draft is not None:
             return None
         if self.is_missing:
@@ -116,13 +115,13 @@ class Shards:
     # --- rows --------------------------------------------------------------------------------------
 
     def replace(self, contents: Iterable[Contents], newest: int) -> None:
-        """Forgets everything and begins with these."""
+        """Replaces everything with these shards."""
         with self._lock:
             self._shards = {content.number: self._begun(content) for content in contents}
             self._newest = newest
 
     def put(self, documents: Documents, rows: Mapping[int, Packed]) -> None:
-        """Makes `rows`, by shard number, all there is of these documents."""
+        """Replaces all rows of these documents with `rows`, by shard number."""
         with self._lock:
             self._kill(documents)
             for number, packed in rows.items():
@@ -138,7 +137,7 @@ class Shards:
             self._kill(documents)
 
     def snapshot(self) -> Snapshot:
-        """Everything there is to search, as it is now."""
+        """Returns everything that can be searched, at this moment."""
         with self._lock:
             shards = self._shards.values()
             return Snapshot(
@@ -157,20 +156,20 @@ class Shards:
 
     @property
     def open_bytes(self) -> int:
-        """What open rows take in memory."""
+        """The memory of open rows."""
         with self._lock:
             return sum(shard.open_bytes for shard in self._shards.values())
 
     # --- files -------------------------------------------------------------------------------------
 
     def due(self) -> tuple[Due, ...]:
-        """What is to be done to the files, oldest first."""
+        """Returns the due work on files, oldest shard first."""
         with self._lock:
             chores = ((shard.chore(self._newest), shard.number) for shard in self._shards.values())
             return tuple(sorted((Due(chore, number) for chore, number in chores if chore), key=lambda due: due.number))
 
     def begin(self, due: Due) -> Draft | None:
-        """Takes what belongs into the new file; None when it is no longer due."""
+        """Starts work on a file, and returns what goes into it; None if it is no longer due."""
         with self._lock:
             shard = self._shards.get(due.number)
             if shard is None or shard.chore(self._newest) != due.chore:
@@ -182,7 +181,7 @@ class Shards:
             return shard.draft
 
     def finish(self, draft: Draft, partition: Partition | None) -> None:
-        """The file is written (None: there is none any more); its rows are no longer needed in memory."""
+        """Uses the written file (None if the shard is now empty), and releases its rows in memory."""
         with self._lock:
             shard = self._shards.get(draft.due.number)
             if shard is None or shard.draft is not draft:
@@ -195,7 +194,7 @@ class Shards:
                 del self._shards[shard.number]
 
     def abandon(self, draft: Draft) -> None:
-        """Nothing came of it; all is as before."""
+        """Restores the state from before `begin`, because the file was not written."""
         with self._lock:
             shard = self._shards.get(draft.due.number)
             if shard is None or shard.draft is not draft:
@@ -207,7 +206,7 @@ class Shards:
             shard.open = taken or shard.open
 
     def mark_missing(self, partitions: Collection[Partition]) -> None:
-        """These files cannot be used; LanceDB answers for their rows until they are rewritten."""
+        """Marks files as unusable; LanceDB answers for their rows until they are rewritten."""
         with self._lock:
             for shard in self._shards.values():
                 if shard.partition in partitions:
@@ -226,7 +225,7 @@ class Shards:
 
 
 def without(partition: Partition, alive: Mask | None, documents: Documents) -> Mask | None:
-    """Which rows are alive when these documents' are not. A new array: snapshots keep theirs."""
+    """Returns the mask of living rows without those of these documents. A new array, because snapshots keep the old."""
     dead = partition.in_documents(documents) if len(documents) else None
     if dead is None:
         return alive

@@ -13,13 +13,13 @@ from engine.partitions.partition import Partition
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sealed:
-    """A partition and which of its rows are still the table's; None means all."""
+    """A partition and the mask of its rows that the table still has; None means all."""
 
     partition: Partition
     alive: Mask | None
 
     def wanted(self, documents: Documents | None) -> Wanted | None:
-        """Its rows in these documents; None where there is none, so that it need not even be read."""
+        """Returns the rows of these documents; None if there are none, so that the partition need not be read."""
         if documents is None:
             return Wanted(self.partition, self.alive)
         mask = self.partition.in_documents(documents)
@@ -30,7 +30,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """What a sweep looks at in a partition."""
+    """The rows of a partition that a sweep scans."""
 
     partition: Partition
     mask: Mask | None
@@ -44,8 +44,8 @@ class Wanted:
 class Snapshot:
     """All rows as they were at one moment.
 
-    `missing` are the numbers of the shards whose rows only LanceDB has, `open_numbers` of those that have rows in
-    memory; `newest` is the number that new rows come with.
+    `missing` are the numbers of shards whose rows only LanceDB has, `open_numbers` those with rows in memory; `newest`
+    is the number of new rows.
     """
 
     sealed: tuple[Sealed, ...]
@@ -56,7 +56,7 @@ class Snapshot:
 
     @property
     def outline_bytes(self) -> int:
-        """What is in memory of every partition, resident or not."""
+        """The memory that partitions need even when they are not resident."""
         return sum(
             sealed.partition.outline_bytes + (0 if sealed.alive is None else sealed.alive.nbytes)
             for sealed in self.sealed

@@ -88,7 +88,7 @@ class PartitionStore:
             kernel: Scans rows.
             quantize: Converts vectors to rows for it.
             ledger: Records every byte.
-            budget_bytes: The most that the index takes in memory; the newest rows are there in any case.
+            budget_bytes: The most memory for the index; the newest rows are in memory regardless.
             mode: Where the index lives.
 
         Raises:
@@ -97,7 +97,7 @@ class PartitionStore:
         self._table, self._folder, self._origin = table, folder, origin
         self._quantize = quantize
         self._budget_bytes, self._mode = budget_bytes, mode
-        # The bound of partitions by the plan; None: by the budget.
+        # The limit for partitions that the plan sets; None means by the budget.
         self._partition_bytes: int | None = None
         # The bounds for which memory was already released.
         self._heeded = self._bounds
@@ -236,7 +236,7 @@ class PartitionStore:
         """Releases what exceeds the bound of partitions; a holder of `_sweeping` does so after releasing it."""
         while not self._is_closed and self._heeded != self._bounds:
             if not self._sweeping.acquire(blocking=False):
-                # Who makes room for a partition looks at it.
+                # The sweep in progress applies it when it makes room for a partition.
                 self._residency.budget_bytes = self._room_of_partitions(self._shards.snapshot())
                 return
             try:
@@ -332,7 +332,7 @@ class PartitionStore:
             trim_heap()
 
     def _move_to_disk(self) -> None:
-        """Lets go of everything once LanceDB can search as well without it; what is removed then leaves no vector."""
+        """Releases all files and memory once LanceDB's vector index replaces them."""
         self._table.index_vectors()
         with self._sweeping:
             self._following.forget()
@@ -353,7 +353,7 @@ class PartitionStore:
         return [sealed.partition for sealed in self._shards.snapshot().sealed]
 
     def _write_note(self) -> None:
-        """Spares the next start a look at every row; without the note it takes that look. While nothing is written."""
+        """Saves the state, so that the next start need not compare every row. To be called while nothing is written."""
         snapshot = self._following.snapshot()
         if snapshot is None:
             return
@@ -364,6 +364,6 @@ class PartitionStore:
 
 
 def _merged(here: list[Found], there: list[Found], limit: int) -> list[Found]:
-    """The best of both; a row that was on its way from one to the other counts once."""
+    """Merges two results; a row that is in both counts once."""
     rows = {found.row_id: found for found in (*there, *here)}
     return sorted(rows.values(), key=lambda found: (-found.score, found.row_id))[:limit]

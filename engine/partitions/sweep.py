@@ -31,11 +31,11 @@ from engine.partitions.walk import Walk
 
 log = logging.getLogger(__name__)
 
-# At most this many rows are looked at one by one: 3 MB of them, and 16 ms for a batch of 16 queries.
+# At most this many rows are compared without loading codes: 3 MB of them, and 16 ms for a batch of 16 queries.
 _FEW_ROWS, _FEW_PAIRS = 4096, 65_536
 # An interrupted sweep that has not continued after this many others is forgotten.
 _MOST_BETWEEN = 64
-# A script's sweep pauses for a user's, which the disk may interrupt as well, while looks for answers pause beside both.
+# A script's sweep, a user's sweep, and one for a written answer may be interrupted at the same time.
 _MOST_INTERRUPTED = 3
 
 

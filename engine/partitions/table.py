@@ -2,8 +2,8 @@
 
 This package alone knows LanceDB and Arrow; they are imported when a table is opened, not before.
 
-Threads: one writer at a time (a lock sees to it), any number of readers (`TableReader`); all share one handle. Versions
-are kept for a while, so that a read that began before a clean-up ends on its old one.
+Threads: one writer at a time (by a lock), any number of readers (`TableReader`); all share one handle. Versions are
+kept for a while, so that a read that began before a clean-up can finish on its version.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ __all__ = ["ChunkRow", "ChunkTable", "Hit"]
 
 log = logging.getLogger(__name__)
 
-# A row without an index costs each question about 0.1 ms, each commit costs the next one about 0.05 ms. Tidying up
-# rewrites all rows (3 KB and 45 µs each), so of a large table a fiftieth may be without an index, up to a bound.
+# Each unindexed row costs a question about 0.1 ms, each commit costs the next commit about 0.05 ms. Tidying up rewrites
+# all rows (3 KB and 45 µs each), so in a large table up to a fiftieth may be unindexed, with an upper limit.
 UNINDEXED_ROWS_LIMIT, MOST_UNINDEXED_ROWS, UNINDEXED_SHARE = 1000, 5000, 1 / 50
 COMMITS_LIMIT = 200
-# While a run goes on, which writes so much again and again, a table that grows to a million rows would be written
-# hundreds of times: then a tenth may be without an index, up to a bound of seconds, and commits may be smaller.
+# During a long indexing run, a table that grows to a million rows would be rewritten hundreds of times; so up to a
+# tenth may be unindexed then, with an upper limit that costs a question seconds, and more commits are allowed.
 MOST_UNINDEXED_ROWS_MEANWHILE, UNINDEXED_SHARE_MEANWHILE, LEAST_ROWS_OF_COMMITS = 20_000, 1 / 10, 20
 
-# A query whose version is dropped is read once more; each version may be a copy of all rows.
+# Short, because each version may be a copy of all rows; a query whose version was dropped is repeated.
 _KEEP_VERSIONS = timedelta(minutes=1)
 _KEEP_ALL_VERSIONS = timedelta(days=3650)
-# Files are rewritten for what was removed, and again when the versions of before can be dropped; then not so soon,
-# and large ones once a day, for that writes gigabytes.
+# Files are rewritten without removed rows, and old versions dropped some minutes later. After that it is not due again
+# for an hour, or for a day in a large table, where it writes gigabytes.
 _SECONDS_UNTIL_LET_GO = 600.0
 _SECONDS_BETWEEN_FORGETTING, _SECONDS_BETWEEN_FORGETTING_MANY, _MANY_ROWS = 3600.0, 24 * 3600.0, 200_000
-# A file next to the table while a user waits for removed text to leave the disk; it survives a kill.
+# A marker file beside the table while a user waits for removed text to leave the disk, so that a kill does not lose it.
 _SUFFIX_HURRIED = ".hurried"
-# The parts of a version.
+# The folders of LanceDB that a version consists of.
 _FOLDERS = ("data", "_deletions", "_indices", "_versions")
 # Below this, scanning all rows is as fast as using an index.
 _MIN_ROWS_TO_INDEX = 10_000
@@ -92,18 +92,18 @@ class ChunkTable(TableReader):
         self._new_files.sync()
         self._rows_to_index = _unindexed_rows(self._table)
         self._commits = 0
-        # Whether there was no room to tidy up; how many rows to be indexed, and dead ones, there were then, and what
-        # room would have been enough, where that is known.
+        # Whether there was no disk space to tidy up; the unindexed and dead rows at that time, and the space that would
+        # have been enough, if known.
         self.lacks_room = False
         self._num_put_off, self._wanted_bytes = (0, 0), math.inf
-        # Rows that were removed or replaced and are in files still; and since when only old versions have such files.
+        # Removed or replaced rows that are still in files; and the time since which only old versions have such files.
         self._dead_rows = max(_dead_rows(self._table), int(self._has_files_of_before()))
         self._let_go_at: float | None = None
         self._clock, self._forgets_at = time.monotonic, -math.inf
-        # Of forgetting, the steps that a person waits for: files rewritten, and old versions dropped.
+        # The steps that a user waits for after a removal: rewriting files, and dropping old versions.
         self._hurried = self._files.with_suffix(_SUFFIX_HURRIED)
         self._steps_hurried = 2 if self._hurried.exists() else 0
-        # When it was tidied up last.
+        # The number of rows at the last tidying up.
         self._num_rows = self._table.count_rows()
         self._followers: list[Follower] = []
         self._disk_lease = ledger.take("index", "chunks, vectors and word index", "disk", self.num_bytes())
@@ -112,8 +112,8 @@ class ChunkTable(TableReader):
     def open(cls, folder: Path, dimensions: int, identity: str, settings: MemorySettings, ledger: Ledger) -> ChunkTable:
         """Opens the table in `folder`, which is created if it is missing.
 
-        One of whose newest files some are lost is as it was before; `went_back_to_ns` says when that was. What cannot
-        be opened at all is renamed, not deleted; `set_aside` lists it.
+        If some of its newest files are lost, an earlier version is restored; `went_back_to_ns` is its time. A table
+        that cannot be opened at all is renamed, not deleted; `set_aside` lists it.
 
         Raises:
             EmbedderMismatch: Its vectors come from another embedding model.
@@ -175,8 +175,8 @@ class ChunkTable(TableReader):
     def _committed(self, new: Any, of_documents: str) -> int:
         """Replaces the rows of these documents; returns how many rows became dead.
 
-        Replacing looks at every row of the table, so that what there is nothing of is added instead. That is asked at
-        each try: who has heard of an error may have committed all the same, and nothing must be there twice.
+        Replacing reads every row of the table, so documents without rows are added instead. This is checked at each
+        try, because a try that reported an error may have committed, and no row may be there twice.
         """
         if not self._table.count_rows(of_documents):
             self._table.add(new)
@@ -217,7 +217,7 @@ class ChunkTable(TableReader):
             )
 
     def _change(self, change: Callable[[], T]) -> T:
-        """Commits a change; once more, if what kept it from that was an index, of which a file was lacking."""
+        """Commits a change; retries once if it failed because a file of an index was missing."""
         try:
             return change()
         except (RuntimeError, ValueError, OSError) as error:
@@ -227,10 +227,10 @@ class ChunkTable(TableReader):
             return change()
 
     def is_optimize_due(self, *, more_comes: bool = False) -> bool:
-        """Whether so much was written since `optimize` that questions and commits have become slower.
+        """Returns whether so much was written since `optimize` that questions and commits have become slower.
 
-        While `more_comes`, only when they have become much slower. Where there was no room, and there is none yet, so
-        much must come again.
+        While `more_comes`, only when they have become much slower. After a try that lacked disk space, the same amount
+        must be written again first, unless there is enough space now.
         """
         most, share, commits = MOST_UNINDEXED_ROWS, UNINDEXED_SHARE, COMMITS_LIMIT
         if more_comes:
@@ -244,18 +244,18 @@ class ChunkTable(TableReader):
     def optimize(self) -> None:
         """Brings new rows into the indices, joins small files, drops old versions.
 
-        Once the table is closed it does nothing: the next one that opens it sees what is left to do.
+        It does nothing once the table is closed: the next opening determines what is left to do.
 
         Raises:
-            DiskFull: Nothing is lost; it can be done again when there is room. The disk is not filled up to find out.
-            LibraryError: Likewise, for the reason in the sentence.
+            DiskFull: Nothing is lost; it can be repeated when there is space. The space is checked before writing.
+            LibraryError: Nothing is lost either; the sentence has the reason.
         """
         self._tidy_up(is_thorough=False)
 
     def is_forgetting_due(self, can_spare: Callable[[], bool] = lambda: True) -> bool:
-        """Whether files hold what was removed, and it is time to rewrite them, or to drop those of old versions.
+        """Returns whether it is time to rewrite files with removed rows, or to drop old versions.
 
-        What no person waits for is not due where `can_spare` says that there is no power to spare.
+        Unless a user waits for it, it is due only if `can_spare` says that the machine has power to spare.
         """
         now = self._clock()
         is_due = now >= self._forgets_at and (self._dead_rows > 0 or self._are_versions_old(now))
@@ -270,13 +270,13 @@ class ChunkTable(TableReader):
             log.info("that what is removed leaves the disk soon holds for this run only: %s", error)
 
     def forget_removed(self) -> bool:
-        """Tidies up so that no file holds removed rows, once the versions of the last minutes are dropped as well.
+        """Tidies up, so that removed rows are in no file once the versions of the last minutes are dropped as well.
 
-        For that it has to be called again, when it is due. Files of a million rows keep up to a tenth. Raises as
-        `optimize`.
+        That needs another call when it is due. Files of a million rows may keep up to a tenth of removed rows. Raises
+        as `optimize`.
 
         Returns:
-            Whether a person waited for it, and all steps that are hurried for that are done.
+            Whether a user waited for it, and all steps for that are done.
         """
         has_let_go, is_awaited = self._let_go_at is not None, self._steps_hurried > 0
         self._forgets_at = self._clock() + _SECONDS_UNTIL_LET_GO
@@ -291,20 +291,20 @@ class ChunkTable(TableReader):
         return is_awaited and not self._steps_hurried
 
     def _hurry(self, num_steps: int) -> None:
-        """Notes how many steps are left; with none, the next start need not continue them."""
+        """Sets how many steps are left; at none, deletes the marker file, so that the next start does not continue."""
         self._steps_hurried = num_steps
         if not num_steps:
             with suppress(OSError):
                 self._hurried.unlink(missing_ok=True)
 
     def _has_files_of_before(self) -> bool:
-        """Whether there may be rows on the disk that only old versions contain."""
+        """Returns whether the disk may have rows that only old versions contain."""
         statistics: Any = self._table.stats()
         num_files = sum(1 for _ in self._files.glob("data/*"))
         return num_files > statistics["fragment_stats"]["num_fragments"] or any(self._files.glob("_deletions/*"))
 
     def _are_versions_old(self, now: float) -> bool:
-        """Whether the versions with removed rows can be dropped."""
+        """Returns whether the versions with removed rows are old enough to be dropped."""
         return self._let_go_at is not None and now - self._let_go_at >= _KEEP_VERSIONS.total_seconds()
 
     def _tidy_up(self, *, is_thorough: bool) -> None:
@@ -331,10 +331,10 @@ class ChunkTable(TableReader):
         self._table.optimize(cleanup_older_than=_KEEP_ALL_VERSIONS)
         if is_thorough and _dead_rows(self._table):
             self._write_anew()
-        # What the old versions are made of goes only when the new one needs nothing of it any more.
+        # The new version must be safe on the disk before files of old ones are deleted.
         self._new_files.sync()
         self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
-        # That joins files as well, where something is left to join.
+        # This may have joined files again.
         self._new_files.sync()
         self._rows_to_index, self._commits, self._num_put_off = 0, 0, (0, 0)
         self.lacks_room, self._wanted_bytes = False, math.inf
@@ -345,16 +345,16 @@ class ChunkTable(TableReader):
             self._let_go_at = None
         self._num_rows, self._dead_rows = self._table.count_rows(), _dead_rows(self._table)
         if not self._dead_rows and self._let_go_at is None:
-            # Another clean-up than that which a user waits for may have been the last that was needed.
+            # An ordinary clean-up may have done the last step that a user waits for.
             self._hurry(0)
 
     def _make_room_to_join(self) -> None:
-        """Drops old versions where that takes little, and looks that there is room to join all files.
+        """Drops old versions if that is cheap, and checks that there is disk space to join all files.
 
-        What is joined is written once more, and LanceDB leaves for a week what it could not write to the end.
+        Joining writes the rows again, and if that fails, LanceDB keeps the incomplete files for a week.
 
         Raises:
-            OSError: There is no room for it, as if the disk was full; new rows are in the indices, if that could be.
+            OSError: There is not enough space (ENOSPC); new rows have been indexed if that was possible.
         """
         files, num_unindexed = RowFiles.of(self._table), _unindexed_rows(self._table)
         self._wanted_bytes = math.inf
@@ -368,7 +368,7 @@ class ChunkTable(TableReader):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _set_apart(self, files: RowFiles, num_unindexed: int) -> bool:
-        """Has new rows come to lie where indexing them writes few others; returns whether that could be."""
+        """Moves new rows to separate files, so that indexing them rewrites few others; returns whether it worked."""
         is_worth_it = num_unindexed >= UNINDEXED_ROWS_LIMIT and files.can_be_apart(num_unindexed)
         if not is_worth_it or not self._has_room(files.bytes_to_set_apart):
             return False
@@ -379,13 +379,13 @@ class ChunkTable(TableReader):
         return num_bytes < math.inf and shutil.disk_usage(self._files).free >= num_bytes
 
     def _index_new_rows(self) -> None:
-        """Brings new rows into the indices and drops old versions, which takes little room: no other row is written.
+        """Brings new rows into the indices and drops old versions, which needs little space: no other row is written.
 
-        Joining them with all others takes room for a copy, which old versions may have.
+        Joining all files needs space for a copy of all rows, which dropping old versions may provide.
 
         WORKAROUND LanceDB 0.40.0: nothing but `optimize` drops versions, and it joins files first.
         """
-        # A version of this minute stays, and is safe on the disk before any older one goes.
+        # Creates a new version, which is synced before any older one is dropped.
         self._table.delete("false")
         self._new_files.sync()
         self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
@@ -393,9 +393,10 @@ class ChunkTable(TableReader):
         self._rows_to_index = _unindexed_rows(self._table)
 
     def _write_anew(self) -> None:
-        """Also files of which less than a tenth was removed, which LanceDB leaves as they are.
+        """Rewrites also files with fewer than a tenth of removed rows, which LanceDB would leave unchanged.
 
-        It joins small files, though, as soon as all of them are in the indices; so a row becomes another file.
+        LanceDB joins small files that are in the same indices, so updating one row, which becomes a new file, makes it
+        rewrite the others as well.
         """
         if 0 < self._table.count_rows() < MOST_ROWS_OF_SMALL_FILES:
             row = self._table.search().limit(1).to_arrow().select(self._table.schema.names)
@@ -404,7 +405,7 @@ class ChunkTable(TableReader):
                 self._table.optimize(cleanup_older_than=_KEEP_ALL_VERSIONS)
 
     def forget_loss(self) -> None:
-        """The catalogue misses now what was lost; until then each start tells of it. Raises LibraryError."""
+        """Records that the catalogue knows about lost rows; until then each start reports them. Raises LibraryError."""
         from engine.partitions.recovery import forget_loss
 
         if self.went_back_to_ns is not None:
@@ -413,9 +414,9 @@ class ChunkTable(TableReader):
             self.went_back_to_ns = None
 
     def rows_set_aside(self, wanted: Mapping[int, int]) -> Iterator[dict[int, list[ChunkRow]]]:
-        """Whole documents that can be read of tables that were set aside, some at a time, to be put here again.
+        """Yields complete documents from tables that were set aside, some at a time, to be put here again.
 
-        `wanted` are those that are looked for, and how many rows each has.
+        `wanted` are the documents to look for, and how many rows each has.
         """
         from engine.partitions.salvage import salvaged
         from engine.partitions.schema import IDENTITY_KEY, VECTOR_COLUMN
@@ -433,14 +434,15 @@ class ChunkTable(TableReader):
         return [*self._folder.glob(f"{self._table.name}.broken-*")]
 
     def drop_set_aside(self) -> None:
-        """Deletes what was set aside, now or at an earlier start: what was in it has been written again."""
+        """Deletes tables that were set aside, because their content has been written again."""
         for folder in self._set_aside_folders():
             shutil.rmtree(folder, ignore_errors=True)
 
     def index_vectors(self) -> None:
         """Creates the vector index, unless it exists or there are so few rows that scanning all is as fast.
 
-        Writing goes on meanwhile, for it takes about a minute for a million rows. From then on `optimize` keeps it.
+        Writing continues meanwhile, because this takes about a minute for a million rows. Later `optimize` maintains
+        it.
 
         Raises:
             LibraryError: It cannot be made.
@@ -479,7 +481,7 @@ def _unindexed_rows(table: Table) -> int:
 
 
 def _dead_rows(table: Table) -> int:
-    """Rows in files that are not the table's any more; of many files it may miss one each."""
+    """Returns the number of removed rows in files; rounding may lose up to one for each file."""
     # WORKAROUND LanceDB 0.40.0: it declares objects here, and gives dictionaries.
     statistics: Any = table.stats()
     files = statistics["fragment_stats"]

@@ -28,7 +28,7 @@ _RETRY_SECONDS = 60.0
 
 
 class Upkeep:
-    """Carries out the due work on files. Used by one thread at a time: its own, or the caller's."""
+    """Carries out due work on files. Used by one thread at a time."""
 
     def __init__(
         self, shards: Shards, rows: Rows, folder: Path, origin: Origin, quantize: Quantize, ledger: Ledger
@@ -42,8 +42,8 @@ class Upkeep:
         """Does all due work, or as much as possible before `stop`; returns how many files changed.
 
         Raises:
-            OSError: A file cannot be written; all is as before, and what is done stays.
-            LibraryError: The table cannot be read, or a file not after it was written; likewise.
+            OSError: A file cannot be written; it stays due, and finished work is kept.
+            LibraryError: The table, or a new file, cannot be read; the same holds.
         """
         done = self._carry_out_all(stop)
         self.drop_unused()
@@ -82,7 +82,7 @@ class Upkeep:
         return 1
 
     def _written(self, draft: Draft) -> Partition | None:
-        """Writes the new file of a shard; None if it has no rows any more."""
+        """Writes the new file of a shard; returns None if the shard is empty."""
         number, version = draft.due.number, self._rows.version
         rows = self._gathered(draft)
         if not len(rows):
@@ -96,11 +96,11 @@ class Upkeep:
         return self._opened(path)
 
     def _opened(self, path: Path) -> Partition:
-        """A file just written. That it cannot be used is no reason to rewrite it at once, and then again."""
+        """Opens a new file. Raises LibraryError for an unusable one, so that it is not rewritten at once."""
         try:
             return Partition.open(path, self._origin)
         except (PartitionDamaged, OSError) as error:
-            # Each try has a name of its own.
+            # The next try uses another name.
             dropped(path)
             raise LibraryError(
                 f"A part of the index cannot be read after it was written: {error}",

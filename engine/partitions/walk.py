@@ -19,15 +19,15 @@ from engine.partitions.rows import Found, Vectors
 from engine.partitions.scanners import Scanners
 from engine.partitions.snapshot import Wanted
 
-# int8 mistakes the order of near neighbours; among so many more than are wanted, the wanted ones are: twelve candidates
-# for ten rows give a recall of 1.000 at 100,000 and at 1,000,000 vectors, and each costs 2 µs warm and 50 µs cold.
+# int8 may reverse the order of near neighbours, so more candidates than wanted are scored exactly: twelve for ten rows
+# give a recall of 1.000 at 100,000 and at 1,000,000 vectors. Each candidate costs 2 µs warm and 50 µs cold.
 MARGIN = 20
 # Below this share it is cheaper to copy the wanted rows together than to scan them all.
 _FEW = 1 / 8
 
 
 class Walk:
-    """What is scanned for one batch of queries."""
+    """The scan of one batch of queries, and its candidates."""
 
     def __init__(self, kernel: NumpyKernel, scanners: Scanners, queries: Vectors, limit: int, num_coded: int) -> None:
         """Begins with nothing found.
@@ -36,8 +36,8 @@ class Walk:
             kernel: Scans int8 rows.
             scanners: Scan codes.
             queries: (q, d) unit vectors.
-            limit: So many are wanted for each.
-            num_coded: Rows that will be scanned by their codes.
+            limit: The number of rows wanted for each.
+            num_coded: The number of rows that will be scanned by their codes.
         """
         self._kernel, self._scanners, self._limit, self._num_coded = kernel, scanners, limit, num_coded
         self._queries: Vectors = np.ascontiguousarray(queries, dtype=np.float32)
@@ -59,14 +59,14 @@ class Walk:
         self._scan(view, packed.ids, packed.rows, packed.scales, mask)
 
     def forget_views(self) -> None:
-        """Lets go of what was found in rows that are in no file yet, which change."""
+        """Drops candidates from open rows, which may change."""
         self._candidates = [found for found in self._candidates if not isinstance(found.source, View)]
 
     def scan_block(self, part: Wanted, block: Block) -> None:
         self._scan(part.partition, block.ids, block.rows, block.scales, part.mask)
 
     def scan_codes(self, book: Codebook, parts: Sequence[tuple[Wanted, Codes]]) -> None:
-        """All of them at a time, whose codes are by one book."""
+        """Scans several partitions together, all coded with this codebook."""
         pool = book.calibration.candidates(self._limit, self._num_coded)
         if book.crc not in self._turned:
             self._turned[book.crc] = book.turned(self._queries)
@@ -76,7 +76,7 @@ class Walk:
         self._scanned_together.append([part for part, _ in parts])
 
     def look_at(self, part: Wanted) -> None:
-        """Scores every wanted row of a partition, which are few, without reading more of it than these."""
+        """Scores all wanted rows of a partition exactly, reading only these; for few rows."""
         positions = np.arange(part.partition.count) if part.mask is None else np.flatnonzero(part.mask)
         try:
             scores = self._queries @ part.partition.exact(positions).T
@@ -108,7 +108,7 @@ class Walk:
     # --- what was found ---
 
     def likely(self, cold: list[Wanted], slack: float | None) -> list[Wanted]:
-        """Those that may hold a row better than the best so far; all of them where `slack` is None."""
+        """Returns the partitions that may have a row better than those found so far; all if `slack` is None."""
         scores = np.concatenate([found.scores[0] for found in self._candidates]) if self._candidates else np.zeros(0)
         if slack is None or len(scores) < self._limit:
             return cold
@@ -123,7 +123,7 @@ class Walk:
         return kept
 
     def ranked(self) -> list[list[Found]]:
-        """The best rows of each query by their exact cosines; partitions that are damaged have none."""
+        """Returns the best rows of each query by exact cosines; rows of damaged partitions are left out."""
         candidates = [found for found in self._candidates if found.source not in self.damaged]
         rescoring = Rescoring(self._queries, candidates, self._scanners)
         ranked = rescoring.ranked(self._limit)
@@ -131,9 +131,9 @@ class Walk:
         return ranked
 
     def cut_short(self) -> list[Wanted]:
-        """Those to be scanned again: they were asked for no more rows than should have been needed beside damaged ones.
+        """Returns the partitions to scan again: those scanned together with a damaged one gave too few candidates.
 
-        What was found in them is forgotten. Whatever was scanned by itself was asked for all that can be needed.
+        Their candidates are dropped. Partitions that were scanned alone gave as many as can be needed.
         """
         groups, short = self._scanned_together, list[Wanted]()
         self._scanned_together = [group for group in groups if not self._has_damaged(group)]

@@ -18,14 +18,14 @@ def write_partition(path: Path, packed: Packed, origin: Origin, number: int, tab
     """Writes a partition beside `path` and renames it there when it is safe on the disk.
 
     Args:
-        path: A file there before is replaced; who has it open reads on in the old one.
+        path: An existing file is replaced; processes that have it open keep reading the old one.
         packed: At least one row.
         origin: Goes into the header.
         number: The rows' shard number.
-        table_version: Of LanceDB, in which all these rows are or were.
+        table_version: The LanceDB version that the rows were taken from, at the latest.
 
     Raises:
-        OSError: Nothing was written under that name (the disk is full, say).
+        OSError: Nothing was written under that name, for example because the disk is full.
     """
     packed = packed.by_document()
     centroid, radius = _centroid(packed.exact)
@@ -40,7 +40,7 @@ def write_partition(path: Path, packed: Packed, origin: Origin, number: int, tab
 
 
 def _filled(sections: tuple[bytes | bytearray, ...]) -> Iterator[bytes | bytearray]:
-    """Each section and what fills its last page."""
+    """Yields each section and the padding of its last page."""
     for section in sections:
         yield section
         yield bytes(paged(len(section)) - len(section))
@@ -57,7 +57,7 @@ def _block(packed: Packed) -> bytearray:
 
 
 def _centroid(exact: NDArray[np.float16]) -> tuple[NDArray[np.float32], float]:
-    """The mean of the vectors, and the distance of the farthest one from it."""
+    """Returns the mean of the vectors, and the distance of the farthest one from it."""
     centroid: NDArray[np.float32] = exact.mean(axis=0, dtype=np.float32)
     # |x − c|² = 1 − 2 x·c + |c|² for a unit vector, without a second copy of all of them in float32.
     nearness = float(min((piece.astype(np.float32) @ centroid).min() for piece in _pieces(exact)))

@@ -1,9 +1,9 @@
 """Asking for the whole: whether a question wants all of a document, as "Summarise the lease" does, and in what way.
 
-Such a question is like no passage more than another, so ranking would choose by chance. In English, German, Spanish,
-French and Chinese. Careful on purpose: "Summarise the clause about rent" asks for a part, which ranking finds. So a
-sentence asks for the gist only if all its words beside those that say so are known ones, or the document's own name.
-What is to count most in it ("focusing on risks") may be anything but a part. Pure.
+Such a question is equally similar to all passages, so ranking would choose by chance. English, German, Spanish, French
+and Chinese are recognised. Deliberately cautious: "Summarise the clause about rent" asks for a part, which ranking
+finds. So a sentence asks for the gist only if its other words are all in a list, or are the document's name. What to
+focus on ("focusing on risks") may be anything but a part. Pure.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from engine.retrieval.whole_words import (
     SHAPE,
 )
 
-# "gist": all of it, in short. "each": all that it has of a kind ("list every date").
+# "gist": a summary. "each": all items of a kind ("list every date").
 Wanted = Literal["gist", "each"]
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*")
 _MARKS = ".!?。！？ "
 _HAN = re.compile(r"[\u3400-\u9fff]")
-# Whoever says more in a sentence asks for more than that.
+# A longer sentence asks for something more specific.
 _MAX_CHARACTERS = 300
 
 
 def asks_whole(question: str, name: str) -> Wanted | None:
-    """What a question that can only mean the document called `name` wants of all of it; None where it wants a part."""
+    """Returns what a question about the document `name` wants of all of it; None if it wants only a part."""
     asked = _plain(question)
     if any(_asks_gist(said, name) for said in _without_name(asked, name)):
         return "gist"
@@ -49,7 +49,7 @@ def asks_whole(question: str, name: str) -> Wanted | None:
 def _asks_gist(asked: str, name: str) -> bool:
     sentences = _sentences(asked)
     asking = [sentence for sentence in sentences if _is_gist(sentence.rstrip(_MARKS), name)]
-    # Whoever asks something else besides wants that answered, too.
+    # If there is another question as well, it has to be answered, too.
     return bool(asking) and not any(one.endswith(("?", "？")) for one in sentences if one not in set(asking))
 
 
@@ -75,7 +75,7 @@ def _is_gist(sentence: str, name: str) -> bool:
 
 
 def _without_focus(sentence: str) -> str:
-    """Without what is to count most; with it, where that is a part, or there would be no document left to ask of."""
+    """Removes what to focus on, unless that is a part of the document."""
     pattern = CHINESE_FOCUS if _HAN.search(sentence) else FOCUS
     focus = pattern.search(sentence)
     # The parties of a contract are parts in French only.
@@ -85,7 +85,7 @@ def _without_focus(sentence: str) -> str:
 
 
 def _without_name(asked: str, name: str) -> tuple[str, str]:
-    """The question with "document" for the name; and for the name without its ending, which may be any word."""
+    """Replaces the name by "document": in the first result with its ending, in the second also without it."""
     without = _named(_plain(name)).sub(" document ", asked)
     return without, _named(_plain(PurePath(name).stem)).sub(" document ", without)
 

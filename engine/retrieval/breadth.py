@@ -1,10 +1,10 @@
 """How broad a search may be without an answer having to wait for it: as broad as the available time allows.
 
-A search that takes long begins with a stage, by which its prompt can be guessed while the rest goes on.
+A long search starts with a first stage, whose results are used to predict the prompt while the rest continues.
 
-PipeRAG (https://arxiv.org/abs/2403.05676, section 5) chooses how much of the index is probed so that retrieval takes
-no longer than the computing it hides behind. Here the steps are how deep both rankings go, how many partitions that
-are not in memory are read, and whether a cross-encoder reads the best: T = embedding + a + b · loads + c · queries.
+PipeRAG (https://arxiv.org/abs/2403.05676, section 5) chooses how much of the index is probed so that retrieval takes no
+longer than the generation that hides it. Here the steps are the depth of both rankings, the number of cold partitions
+that are read, and whether a cross-encoder reads the best: T = embedding + a + b · loads + c · queries.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from itertools import takewhile
 # A narrow search looks at this share of the candidates that the settings ask for.
 _NARROW_SHARE = 0.25
 _LEARNING_RATE = 0.2
-# Embedding a few dozen words on a laptop, asking the word index, and reading what was found.
+# The time to embed some words on a laptop, query the word index, and read the results.
 _GUESSED_OVERHEAD_SECONDS = 0.05
 _GUESSED_RERANKING_SECONDS = 0.5
 
-# A first stage is searched twice: it is worth it where the whole takes so many times longer.
+# A first stage is searched again with the rest, so the whole search must take this many times as long.
 _WORTH_A_STAGE = 3.0
 
 PredictSweep = Callable[[int, int], float]
@@ -28,7 +28,7 @@ PredictSweep = Callable[[int, int], float]
 
 @dataclass(frozen=True, slots=True)
 class Breadth:
-    """`candidates` of each ranking, from what is in memory and the `max_loads` likeliest partitions that are not."""
+    """`candidates` per ranking, from partitions in memory and the `max_loads` likeliest others."""
 
     candidates: int
     max_loads: int
@@ -36,7 +36,7 @@ class Breadth:
 
 
 def breadths(candidates: int, num_cold: int, can_rerank: bool) -> tuple[Breadth, ...]:
-    """The steps from the narrowest to the broadest: all partitions, and the cross-encoder if there is one."""
+    """Returns the steps from the narrowest to the broadest: all partitions, and the cross-encoder if there is one."""
     narrow = Breadth(max(1, round(candidates * _NARROW_SHARE)), 0)
     loads = [*takewhile(lambda loads: loads < num_cold, (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)), num_cold]
     steps = (narrow, *(Breadth(candidates, each) for each in dict.fromkeys(loads)))
@@ -44,16 +44,16 @@ def breadths(candidates: int, num_cold: int, can_rerank: bool) -> tuple[Breadth,
 
 
 def broadest(steps: Sequence[Breadth], predict: Callable[[Breadth], float], seconds: float) -> Breadth:
-    """The broadest step that is expected to take at most `seconds`; the narrowest where none is."""
+    """Returns the broadest step that takes at most `seconds` by prediction; the narrowest if none does."""
     fitting = [step for step in steps if predict(step) <= seconds]
     return fitting[-1] if fitting else steps[0]
 
 
 def first_stage(steps: Sequence[Breadth], predict: Callable[[Breadth], float]) -> Breadth | None:
-    """What a search may begin with, as deep as all of it, but from memory alone; None where all is not much longer.
+    """Returns the first stage of a search: full depth, but from memory alone; None if the whole is not much slower.
 
-    RAGCache (https://arxiv.org/abs/2404.12457, section 5.3) splits a search into stages so that what they have found
-    can be read meanwhile.
+    RAGCache (https://arxiv.org/abs/2404.12457, section 5.3) splits a search into stages, so that the model can read
+    early results meanwhile.
     """
     whole = steps[-1]
     stage = Breadth(whole.candidates, 0)
@@ -61,26 +61,26 @@ def first_stage(steps: Sequence[Breadth], predict: Callable[[Breadth], float]) -
 
 
 class LookCosts:
-    """What looks take, learnt from those there were; on the thread of the looks, but predictions on any."""
+    """The cost model of looks (searches during an answer), learnt on their thread; predictions on any thread."""
 
     def __init__(self, predict_sweep: PredictSweep) -> None:
-        """`predict_sweep` tells the seconds of a sweep by its loads and queries (see cost.py)."""
+        """`predict_sweep` returns the seconds of a sweep by its loads and queries (see cost.py)."""
         self._predict_sweep = predict_sweep
         self._overhead_seconds = _GUESSED_OVERHEAD_SECONDS
         self._reranking_seconds = _GUESSED_RERANKING_SECONDS
         self._latest = Breadth(1, 0)
 
     def predict(self, breadth: Breadth, num_queries: int = 1) -> float:
-        """Seconds that such a look will take, together with others that make `num_queries` queries."""
+        """Predicts the seconds of a look, in a batch with `num_queries` queries."""
         sweep = self._predict_sweep(breadth.max_loads, num_queries)
         return self._overhead_seconds + sweep + self._reranking_seconds * breadth.reranks
 
     def expected(self) -> float:
-        """Seconds that the next look will take if it is like the last."""
+        """Predicts the seconds of the next look if it is like the last."""
         return self.predict(self._latest)
 
     def note(self, breadth: Breadth, num_queries: int, seconds: float) -> None:
-        """Learns from a look; what the sweep's own model does not account for is the overhead."""
+        """Learns from a look: the difference to the prediction is overhead, or reranking time."""
         surprise = seconds - self.predict(breadth, num_queries)
         if breadth.reranks:
             self._reranking_seconds = max(0.0, self._reranking_seconds + _LEARNING_RATE * surprise)

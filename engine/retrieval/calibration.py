@@ -1,10 +1,9 @@
 """Calibration: how likely it is that the best sentence answers the question, from signs that can be measured.
 
-Two small logistic models, one for questions whose meaning the embedder can read, one for words alone. Their numbers
-are fitted and their thresholds chosen by `python -m tests.bench.calibrate_reader`, on the first half of the articles
-of SQuAD 2.0, COVID-QA and XQuAD-zh; retrieval_quality reports on the other half. The threshold is where 95 of 100
-questions that the files answer keep their quotes: a quote that does not answer costs a glance, a missing one the
-answer.
+There are two small logistic models, one for questions in a language of the embedder, one for words alone. Their weights
+and thresholds are fitted by `python -m tests.bench.calibrate_reader` on the first half of the articles of SQuAD 2.0,
+COVID-QA and XQuAD-zh; retrieval_quality reports on the other half. The thresholds keep the quotes of 95 of 100
+questions that the files answer, because a missing quote is worse than a superfluous one.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _ASKS_FOR_NAME = re.compile(r"\b(?:who|whom|whose|where|wer|wem|wo|quién|quién
 class Strength:
     """How well the best passages of a search fit, each 0 to about 1.
 
-    `words`: the best BM25 score for each term of the question, relative to what a term found nowhere else would
-    give; `meaning`: the best cosine.
+    `words`: the best BM25 score per term of the question, relative to the score of a term that occurs only once;
+    `meaning`: the best cosine.
     """
 
     words: float = 0.0
@@ -38,17 +37,17 @@ class Strength:
 
     @classmethod
     def of(cls, best_words: float, best_meaning: float, num_terms: int, num_chunks: int) -> Strength:
-        """From the best BM25 score and the best cosine of a search; `num_chunks` are those of the whole table."""
+        """Computes it from the best BM25 score and the best cosine; `num_chunks` is that of the whole table."""
         most = max(1, num_terms) * math.log1p(max(1, num_chunks))
         return cls(min(1.0, best_words / most), best_meaning)
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What speaks for a sentence.
+    """The features of a sentence.
 
-    Its cosine to the question, the share of the question's terms that it names, the share of the question's names
-    and numbers that its passage has, and how well the search went.
+    Its cosine to the question, the share of the question's terms in it, the share of the question's names and numbers
+    in its passage, and how well the search fits.
     """
 
     cosine: float
@@ -62,14 +61,14 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A logistic model over `Signs.values`; a sentence is quoted from `threshold` on."""
+    """A logistic model over `Signs.values`; a sentence is quoted if its confidence reaches `threshold`."""
 
     weights: tuple[float, ...]
     bias: float
     threshold: float
 
     def confidence(self, signs: Signs) -> float:
-        """The probability, 0 to 1, that the files answer the question."""
+        """Returns the probability, 0 to 1, that the files answer the question."""
         total = self.bias + sum(w * value for w, value in zip(self.weights, signs.values(), strict=True))
         return 1.0 / (1.0 + math.exp(-total))
 
@@ -80,7 +79,7 @@ BY_WORDS = Calibration(weights=(0.0, 5.36, 1.13, 6.33, 0.0), bias=-3.07, thresho
 
 
 def names_of(question: str) -> frozenset[str]:
-    """The question's names and numbers, folded: capitalised words but the first, and words that begin with a digit."""
+    """Returns names and numbers, folded: capitalised words except the first, and words that begin with a digit."""
     words = _WORD.findall(question)
     return frozenset(
         word.casefold()
@@ -90,7 +89,7 @@ def names_of(question: str) -> frozenset[str]:
 
 
 def share_of_names(names: frozenset[str], text: str) -> float:
-    """The share of `names` that a text has; one half where there are none to look for."""
+    """Returns the share of `names` that a text contains; 0.5 if there are no names."""
     if not names:
         return 0.5
     words = {word.casefold() for word in _WORD.findall(text)}
@@ -98,7 +97,7 @@ def share_of_names(names: frozenset[str], text: str) -> float:
 
 
 def lacks_what_is_asked(question: str, names: frozenset[str], sentence: str) -> bool:
-    """Whether the question asks for a number or a name, and the sentence has none that the question has not."""
+    """Returns whether the question asks for a number or name, and the sentence has none besides the question's own."""
     asked, words = _asked_for(question), _WORD.findall(sentence)
     if asked == "number":
         return not any(word[0].isdigit() and word.casefold() not in names for word in words)
@@ -109,7 +108,7 @@ def lacks_what_is_asked(question: str, names: frozenset[str], sentence: str) -> 
 
 @lru_cache(maxsize=16)
 def _asked_for(question: str) -> Literal["number", "name", ""]:
-    """Looked at once for hundreds of sentences."""
+    """Returns what a question asks for; cached, because it is needed for hundreds of sentences."""
     if _ASKS_FOR_NUMBER.search(question):
         return "number"
     return "name" if _ASKS_FOR_NAME.search(question) else ""

@@ -50,11 +50,10 @@ class KnownDocuments(Protocol):
 class Confinement:
     """The filters of a query: `document_ids` None means no limit. `text` is what is left to search for.
 
-    `together` is that of a follow-up with the questions before it, "" where there are none.
-    `recognised` says for people what was read out of the question's own words and is in force, `given_up` what was
-    read and is not; `surely` is what is left without those words of the former that may have meant something else.
-    `outside` says what was named, and lies outside of what the user chose. `only_document` is the one that there is to
-    find, None where there are more.
+    `together` is the text of a follow-up with the questions before it, "" if there are none. `recognised` describes for
+    users the filters from the question's words that are in force, `given_up` those that were dropped; `surely` are the
+    filters without those that may have been misread. `outside` names files that the question mentions but the user's
+    choice excludes. `only_document` is the only one that can be found, None if there are several.
     """
 
     text: str
@@ -69,12 +68,12 @@ class Confinement:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """The description for users of the filters found in the question's own words."""
+        """The filters found in the question's own words, described for users."""
         without = searched_without(self.given_up) if self.given_up else ""
         return (*self.recognised, *filter(None, (without, self.outside)))
 
     def wider(self, query: Query, documents: KnownDocuments) -> Confinement:
-        """The same without filters that may have been misread, or without all of them, because nothing was found."""
+        """Returns it without filters that may have been misread, then without all, because nothing was found."""
         place = self.surely if self.surely.recognised != self.recognised else Place(query.collection, query.filters)
         lost = (told for told in self.recognised if told not in place.recognised)
         confinement = _looked_up(query.text, place.collection, place.filters, documents)
@@ -89,12 +88,12 @@ class Confinement:
 
 
 def searched_without(recognised: Sequence[str]) -> str:
-    """A sentence for users: nothing was found with the filters of the question's words."""
+    """Returns a sentence for users: nothing was found with these filters."""
     return f"nothing was found with “{', '.join(recognised)}”, so it was searched without that"
 
 
 def confined(query: Query, documents: KnownDocuments, reads_filters: bool) -> Confinement:
-    """The filters of a query; those in its own words are used if `reads_filters` and the query itself allow it.
+    """Returns the filters of a query; those in its own words are used if `reads_filters` and the query allow it.
 
     A follow-up that names no files may keep those that earlier questions named, unless nothing is found there.
 
@@ -115,7 +114,7 @@ def confined(query: Query, documents: KnownDocuments, reads_filters: bool) -> Co
 def _confined(
     query: Query, words: str, documents: KnownDocuments, reads_filters: bool, questions: str = ""
 ) -> Confinement:
-    """The filters found in `words`, or only in the `questions` of them."""
+    """Returns the filters found in `words`, or only in `questions`, which are the part of `words` without answers."""
     if not (reads_filters and query.filters.reads_question):
         return _looked_up(words, query.collection, query.filters, documents)
     read = partial(recognise, collections=documents.collection_names(), today=date.today())
@@ -135,7 +134,7 @@ def _confined(
 
 
 def _named_within(query: Query, documents: KnownDocuments, names: Collection[str]) -> Named:
-    """Files and folders of that name: those within the user's filters; of a collection that has none, all."""
+    """Returns files and folders with these names within the user's filters; if a collection has none, all."""
     named = documents.paths_named(names)
     if query.filters.paths:
         lies_within = partial(_lies_within, chosen=query.filters.paths)
@@ -149,7 +148,7 @@ def _named_within(query: Query, documents: KnownDocuments, names: Collection[str
 
 
 def _outside(named: Recognised, within: Recognised, chosen: Sequence[str]) -> str:
-    """Tells people what was surely `named` of the library and not `within` what was chosen; "" where nothing was."""
+    """Returns a sentence about files that were `named` but are outside of the user's choice; "" if there are none."""
     known = set(map(_stem, within.paths))
     missing = [
         os.path.basename(path)
@@ -176,9 +175,9 @@ def _looked_up(text: str, collection: str | None, filters: Filters, documents: K
 
 
 def _combined(query: Query, found: Recognised) -> Place:
-    """What the user chose goes before what the question says; fields that the user left open take that.
+    """Combines the user's filters with those of the question, which only fill fields that the user left open.
 
-    Of several files that were chosen a question may name some, and of several collections one.
+    If the user chose several files or collections, the question may select some of the files, or one collection.
     """
     filters, told = query.filters, list[str]()
     collection = query.collection
@@ -198,7 +197,7 @@ def _combined(query: Query, found: Recognised) -> Place:
 
 
 def _narrows(query: Query, named: str | None, documents: KnownDocuments) -> bool:
-    """Whether a collection that the question names is less than what the user chose, and lies in it."""
+    """Returns whether a collection that the question names is a proper part of the user's choice."""
     if named is None or query.collection is not None:
         return False
     chosen = set(map(documents.require_collection, query.filters.collections))
@@ -206,5 +205,5 @@ def _narrows(query: Query, named: str | None, documents: KnownDocuments) -> bool
 
 
 def _lies_within(path: str, chosen: Sequence[str]) -> bool:
-    """Whether a path is, or is below, one of the chosen paths."""
+    """Returns whether a path is, or is below, one of the chosen paths."""
     return path in chosen or path.startswith(tuple(one.rstrip("/") + "/" for one in chosen))

@@ -1,7 +1,7 @@
 """The cost of a sweep of the index, learnt while running: seconds = fixed + load · partitions read + query · queries.
 
-One partition read from disk costs as much as many queries, so queries that wait gain from going together; how much,
-this model says for the machine it runs on. Recursive least squares with forgetting; pure.
+Reading one partition from disk costs as much as many queries, so waiting queries should share a sweep. This model
+learns how much that gains on the present machine, by recursive least squares with forgetting. Pure.
 
 Source: Haykin, "Adaptive Filter Theory", chapter on RLS; the form of the model is RAGDoll's.
 """
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 
 _Vector: TypeAlias = NDArray[np.float64]
 
-# An observation of 50 sweeps ago counts a third of the latest.
+# The weight of an observation falls to a third after 50 sweeps.
 FORGETTING = 0.98
-# Measured with ten shards of 50,000 chunks on two Zen 4 cores; where nothing is known yet.
+# The initial model, measured with ten shards of 50,000 chunks on two Zen 4 cores.
 _FIRST_GUESS = (0.020, 0.0099, 0.00071)
-# How far the first guess may be off, each relative to the noise of a sweep's time (about 10 ms).
+# The uncertainty of the initial model, relative to the noise of a sweep's time (about 10 ms).
 _FIRST_DOUBT = (25.0, 4.0, 0.04)
-# A machine that slept or swapped for a moment must not spoil what was learnt.
+# Outliers are limited, because the machine may have slept or swapped for a moment.
 _MOST_SURPRISE, _ALWAYS_PLAUSIBLE_SECONDS = 5.0, 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostModel:
-    """Seconds of a sweep, none of them negative; `observed` gives the model that has learnt one more."""
+    """The costs of a sweep in seconds, none negative; `observed` returns the model updated with one more sweep."""
 
     fixed_seconds: float = _FIRST_GUESS[0]
     load_seconds: float = _FIRST_GUESS[1]
@@ -36,15 +36,15 @@ class CostModel:
     _doubt: _Vector = field(default_factory=lambda: np.diag(_FIRST_DOUBT))
 
     def predict(self, loads: int, queries: int) -> float:
-        """Seconds that a sweep takes which reads `loads` partitions and answers `queries` queries."""
+        """Predicts the seconds of a sweep that reads `loads` partitions and answers `queries` queries."""
         return self.fixed_seconds + self.load_seconds * loads + self.query_seconds * queries
 
     def observed(self, loads: int, queries: int, seconds: float) -> CostModel:
-        """The model after a sweep that took `seconds`."""
+        """Returns the model updated with a sweep that took `seconds`."""
         expected = self.predict(loads, queries)
         seconds = min(seconds, max(_MOST_SURPRISE * expected, _ALWAYS_PLAUSIBLE_SECONDS))
         sweep = np.array([1.0, loads, queries])
-        # Forgetting where nothing new is said would let the doubt grow without end.
+        # Without new information, forgetting would let the uncertainty grow without limit.
         forgetting = FORGETTING if np.trace(self._doubt) < sum(_FIRST_DOUBT) else 1.0
         pull = self._doubt @ sweep / (forgetting + sweep @ self._doubt @ sweep)
         learnt = np.array([self.fixed_seconds, self.load_seconds, self.query_seconds]) + pull * (seconds - expected)
@@ -54,7 +54,7 @@ class CostModel:
 
 
 def _without_negatives(learnt: _Vector, doubt: _Vector) -> _Vector:
-    """The likeliest costs of which none is negative: what one of them may not take, the others do."""
+    """Returns the likeliest non-negative costs: negative ones become 0, and the others are adjusted accordingly."""
     for _ in learnt:
         least = int(np.argmin(learnt))
         if learnt[least] >= 0.0:
@@ -64,7 +64,7 @@ def _without_negatives(learnt: _Vector, doubt: _Vector) -> _Vector:
 
 
 def queries_within(model: CostModel, loads: int, seconds: float, least: int, most: int) -> int:
-    """How many queries one sweep of `loads` partitions answers within `seconds`; between `least` and `most`."""
+    """Returns how many queries a sweep of `loads` partitions answers within `seconds`, from `least` to `most`."""
     left = seconds - model.predict(loads, 0)
     if model.query_seconds <= 0.0:
         return most if left > 0 else least

@@ -1,6 +1,6 @@
 """Dates as people write them in a question, in English, German and Spanish: "since March 2025", "letzte Woche".
 
-Pure: today is handed in. A date that could be read in two ways ("03/04/2025") is not read at all.
+Pure: today is a parameter. An ambiguous date ("03/04/2025") is not recognised.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _UNITS = {
     **dict.fromkeys(("year", "years", "jahr", "jahre", "jahren", "jahres", "año", "años"), "year"),
 }
 _UNIT = "|".join(sorted(_UNITS, key=len, reverse=True))
-# "The last weeks" are nobody knows how many.
+# Singular only: "the last weeks" does not say how many.
 _ONE_UNIT = r"(?:day|week|month|year|tag|tages|woche|monats?|jahr|jahres|d[íi]a|semana|mes|año)"
-# "The last year of the war" and "the last week before Christmas" were when they were; "a year or two" is no length.
+# Not in "the last year of the war" or "the last week before Christmas"; nor in "a year or two", which is vague.
 _ALONE = (
     r"(?!\s+(?:of|before|after|de|del|des|der|vor|nach)\b)"
     r"(?!\s+(?:(?:or|and|oder|und|o|y)\s+)(?:two|a\s+half|more|so|zwei|ein\s+halbes|mehr|dos|medi[oa]|más)\b)"
@@ -73,9 +73,9 @@ _FORMS: tuple[tuple[str, str], ...] = (
 
 
 def _either(forms: Iterable[tuple[str, str]]) -> str:
-    """One pattern for all of these, without the names of their groups.
+    """Combines the forms to one pattern, without the names of their groups.
 
-    None in the possessive: "yesterday's meeting" says when that was, not when notes of it were saved.
+    It does not match possessives: "yesterday's meeting" does not say when notes about it were saved.
     """
     either = "|".join(re.sub(r"\(\?P<\w+>", "(?:", form) for _, form in forms)
     return rf"(?:{either})(?!\w|['’]s\b|(?<=s)['’]\s+\w)"
@@ -88,7 +88,7 @@ _COMPILED = [(name, re.compile(form, re.IGNORECASE)) for name, form in _FORMS]
 
 
 def plain_words(text: str) -> str:
-    """Words as tables have them. A pattern that ignores case takes the Turkish "İ" and "ı" for an "i", so we do."""
+    """Folds words for the tables. Turkish "İ" and "ı" become "i", as case-insensitive patterns match them."""
     return " ".join(text.casefold().replace("i\u0307", "i").replace("ı", "i").split())
 
 
@@ -101,12 +101,12 @@ class Period:
 
 
 def is_bare(text: str) -> bool:
-    """Whether it is a month or a year and nothing else."""
+    """Returns whether a date is only a month or a year."""
     return any(re.fullmatch(form, text.strip(), re.IGNORECASE) for name, form in _FORMS if name in ("month", "year"))
 
 
 def period(text: str, today: date) -> Period | None:
-    """The days that a date means; None where there is no such day, or it says nothing we know."""
+    """Returns the days that a date means; None for an impossible or unknown date."""
     for name, form in _COMPILED:
         match = form.fullmatch(text.strip())
         if match is not None:
@@ -142,7 +142,7 @@ def _of_year(match: re.Match[str], today: date) -> Period:
 
 
 def _month(match: re.Match[str], today: date) -> Period:
-    """The latest month of that name that has begun."""
+    """Returns the latest month of that name that has begun."""
     month = _MONTHS[plain_words(match["month_3"])]
     return _day(today.year if month <= today.month else today.year - 1, month, None)
 
@@ -161,7 +161,7 @@ def _latest(match: re.Match[str], today: date) -> Period:
 
 
 def _back(unit: str, count: int, today: date) -> Period:
-    """So many units up to today."""
+    """Returns the last `count` units up to today."""
     if unit in ("day", "week"):
         return Period(today - timedelta(days=count * (7 if unit == "week" else 1)), today)
     months = today.year * 12 + today.month - 1 - count * (12 if unit == "year" else 1)
@@ -170,7 +170,7 @@ def _back(unit: str, count: int, today: date) -> Period:
 
 
 def _last(match: re.Match[str], today: date) -> Period:
-    """The whole of the unit before the present one; a week begins on Monday."""
+    """Returns the whole unit before the present one; a week begins on Monday."""
     begin = _this(match, today).first
     return _unit_of(begin - timedelta(days=1), _unit(match))
 

@@ -1,8 +1,8 @@
 """Everyday words: what follows "file", "document" or "folder" without being a name.
 
-A file may well be called "format.pdf" or "System.md", but who asks for "the file format" does not mean it. Small on
-purpose: words that make a compound with those, in English, German and Spanish, and words that say how a sentence
-goes on. A name among them has to be quoted, or written with its ending.
+A file may be called "format.pdf" or "System.md", but a question about "the file format" does not mean it. The lists are
+small on purpose: words that form a compound with these words, in English, German and Spanish, and words that continue a
+sentence. A name that is in the lists must be quoted, or written with its ending.
 """
 
 from __future__ import annotations

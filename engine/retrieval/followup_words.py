@@ -1,7 +1,7 @@
 """Words of a follow-up that say nothing of what it is about, in English, German, Spanish, French and Chinese.
 
-Empty words make a sentence; what is left of a question without them is what can be searched for. Words on the answer
-ask for the same in another form ("shorter", "als Tabelle"). Small on purpose: what is in no list is searched for.
+Empty words only form a sentence; the remaining words of a question can be searched for. Words on the answer ask for the
+same in another form ("shorter", "als Tabelle"). The lists are small on purpose: a word in no list is searched for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine.partitions.stop_words import STOP_WORDS
 
 
 def folded(text: str) -> str:
-    """As the lists below have it: many type neither accents nor capitals."""
+    """Folds a text as the lists below are: without accents and capitals, which many people do not type."""
     return searchable(text).casefold()
 
 
@@ -60,7 +60,7 @@ _FRENCH = """
     dernière plaît dis dites dire veux veut
 """
 EMPTY_WORDS = STOP_WORDS.union(_words(_ENGLISH, _GERMAN, _SPANISH, _FRENCH))
-# With a capital within a sentence these are names, as "May" is; German has one for others.
+# Capitalised within a sentence, these are names, such as "May". English only, because German capitalises all nouns.
 ENGLISH_EMPTY_WORDS = STOP_WORDS.union(_words(_ENGLISH))
 
 _ON_ANSWER_ENGLISH = """
@@ -96,7 +96,7 @@ _ON_ANSWER_FRENCH = """
 """
 WORDS_ON_ANSWER = _words(_ON_ANSWER_ENGLISH, _ON_ANSWER_GERMAN, _ON_ANSWER_SPANISH, _ON_ANSWER_FRENCH)
 
-# With one of these, or what a question asks for, a few words are a sentence, and else a piece of one.
+# Without one of these or an interrogative, a few words are only a fragment of a sentence.
 AUXILIARIES = _words(
     """
     is are was were be been am do does did has have had can could will would shall should may might must
@@ -128,13 +128,13 @@ _LANGUAGES = (
     "|inglés|alemán|francés|español|italiano|portugués|chino|japonés|ruso"
     "|anglais|allemand|français|espagnol|italien|portugais|chinois|japonais|russe"
 )
-# What says so only in several words.
+# Requests about the answer that consist of several words.
 PHRASES_ON_ANSWER = re.compile(
     rf"\b(?:in|into|to|auf|ins|en|al|a)\s+(?:(?:plain|simple|easy|einfaches|einfachem)\s+)?(?:{_LANGUAGES})\b"
     r"|\b(?:go|carry)\s+on\b|\bonce\s+more\b|\botra\s+vez\b|\bsous\s+forme\b|\bpor\s+qu[eé]\b"
 )
 
-# More of what was spoken of, where what follows may be new: what it is more of is left unsaid.
+# Requests for more ("are there others in …"), which do not name what there should be more of.
 FURTHER = re.compile(
     r"\b(?:(?:is|are|was|were)\s+there|any|some|gibt\s+es|hay|(?:il\s+)?y\s+en\s+a(?:-t-il)?)\s+"
     r"(?:(?:any|some|also|many|noch|auch|denn|algun[oa]s?|algún|encore|aussi)\s+)*"
@@ -144,7 +144,7 @@ FURTHER = re.compile(
     r"|aux|chez)\s+\w)"
 )
 
-# What is to be found in the files, even where all else that is said is among the words on the answer.
+# Questions that need the files, even if all other words are words on the answer.
 SEEKS = re.compile(
     r"(?:where|when|who|whose|whom|how\s+many|wo|wann|wer|wen|wem|wessen|wie\s*viele|d[oó]nde|cu[aá]ndo|qui[eé]n(?:es)?"
     r"|cu[aá]nt[oa]s|où|quand|qui|combien)\b"
@@ -154,7 +154,7 @@ SEEKS = re.compile(
 SEEKS_CHINESE = re.compile(
     "哪[里裡儿兒]|什[么麼][时時]候|何[时時]|[谁誰]|多少|第[一二三四五六七八九十0-9]+[条條章节節页頁]"
 )
-# A place in a document, or in a list of the answer.
+# A numbered place in a document, or in a list of the answer.
 NUMBERED = re.compile(
     r"(?:\b(?:paragraph|point|item|step|sentence|line|table|example|absatz|punkt|schritt|satz|zeile|tabelle|beispiel"
     r"|párrafo|punto|paso|frase|línea|tabla|ejemplo|paragraphe|étape|phrase|ligne|tableau|exemple)(?:s|e|n)?\s+"

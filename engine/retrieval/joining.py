@@ -1,7 +1,7 @@
 """Joining: chunks of one page that follow each other become one passage, and a small document is given whole.
 
-Chunks repeat a little of each other at their seams; a joined passage says it once, so that what reads it has
-running text. Pages are never joined. Pure.
+Adjacent chunks overlap a little; a joined passage has the overlap once, so that it is running text. Chunks of different
+pages are never joined. Pure.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 from engine.config import GenerationSettings, LibrarySettings
 from engine.partitions.rows import Hit
 
-# Between neighbouring chunks lie white space and markup that is never shown; over so much of it they are not joined.
+# Between neighbouring chunks there may be white space and hidden markup; with a larger gap they are not joined.
 _MAX_GAP_CHARACTERS = 200
 _LINES = re.compile(r"(.*?)(line|row)s? (\d+)(?:–(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How large passages may become by joining, in estimated tokens: one of them, and all of an answer."""
+    """How large passages may become by joining, in estimated tokens: a single one, and all of an answer."""
 
     passage_tokens: int
     total_tokens: int
 
     @classmethod
     def of(cls, generation: GenerationSettings, library: LibrarySettings) -> Room:
-        """Three chunks for a passage; for all, half of what a model reads besides its answer (the rest is history)."""
+        """Allows three chunks per passage, in total half of the context without the answer (the rest is history)."""
         readable = generation.max_context - generation.max_answer_tokens
         return cls(3 * library.chunk_tokens, max(library.chunk_tokens, readable // 2))
 
@@ -52,19 +52,19 @@ class _Run:
 
 
 def estimated_tokens(text: str) -> int:
-    """Tokens by rule of thumb: four ASCII characters make one, any other character is one; errs on the large side."""
+    """Estimates tokens: four ASCII characters are one, any other character is one; rather too many than too few."""
     plain = len(text.encode("ascii", "ignore"))
     return -(-plain // 4) + len(text) - plain
 
 
 def passages_of(hits: Iterable[Hit], limit: int, room: Room) -> list[Hit]:
-    """The first `limit` passages in the order of their best chunk; a chunk beside one of them becomes part of it."""
+    """Returns the first `limit` passages in the order of their best chunk; adjacent chunks are joined to them."""
     runs: list[_Run] = []
     for hit in hits:
         run = _Run(hit, hit.ordinal, hit.ordinal)
         beside = [other for other in runs if other.can_take(run, room)]
         if beside:
-            # A chunk between two passages makes them one.
+            # A chunk between two passages joins them.
             runs[runs.index(beside[0])] = joined = beside[0].with_(run)
             for other in beside[1:]:
                 if joined.can_take(other, room):
@@ -78,7 +78,7 @@ def passages_of(hits: Iterable[Hit], limit: int, room: Room) -> list[Hit]:
 
 
 def in_order(chunks: Iterable[Hit], passage_tokens: int) -> list[Hit]:
-    """All chunks of a document as passages in the order of its text: neighbours are joined up to so many tokens."""
+    """Returns all chunks of a document as passages in the order of its text, joined up to `passage_tokens`."""
     room = Room(passage_tokens, passage_tokens)
     runs: list[_Run] = []
     for chunk in sorted(chunks, key=lambda hit: hit.ordinal):
@@ -99,18 +99,18 @@ def with_small_documents_whole(
     chunks_of: Callable[[Sequence[int]], Iterable[Hit]],
     room: Room,
 ) -> list[Hit]:
-    """The passages, those of small documents grown to all of it, best first, as far as there is room.
+    """Extends passages of small documents to the whole document, best first, as far as there is room.
 
     Args:
         passages: Best first.
         num_chunks: How many chunks a document has, by id.
-        max_chunks: A document of more is not small.
+        max_chunks: The most chunks of a small document.
         chunks_of: Reads all chunks of some documents.
-        room: What the passages may grow to.
+        room: How large the passages may become.
     """
     tokens = [estimated_tokens(passage.text) for passage in passages]
     left = room.total_tokens - sum(tokens)
-    # Reading takes longer than all else here, so nothing is read that could not grow.
+    # Reading is the slowest step, so only documents whose passages could grow are read.
     small = dict.fromkeys(
         passage.document_id
         for passage, num_tokens in zip(passages, tokens, strict=True)
@@ -126,19 +126,19 @@ def with_small_documents_whole(
         if 0 < price <= left and estimated_tokens(document.text) <= room.passage_tokens:
             grown[index] = replace(document, row_id=passage.row_id, ordinal=passage.ordinal, score=passage.score)
             left -= price
-            # Its other passages lie within this one.
+            # Its other passages are contained in this one.
             del whole[passage.document_id]
     return _without_contained(grown)
 
 
 def joined_hits(first: Hit, second: Hit) -> Hit:
-    """Both as one span of their page, with the id, ordinal and score of `first`; what lies between is white space."""
+    """Joins both to one span of their page, with the id, ordinal and score of `first`; a gap becomes white space."""
     before, after = (first, second) if first.start <= second.start else (second, first)
     if after.end <= before.end:
         text = before.text
     else:
         gap = after.start - before.end
-        # At the end of a line, where spaces mean nothing: before a word, Markdown takes them for code.
+        # Spaces first, at the end of a line: at the beginning of a line they would be code in Markdown.
         between = " " * (gap - 2) + "\n\n"[:gap] if gap > 0 else ""
         text = before.text + between + after.text[max(0, -gap) :]
     return replace(
@@ -152,7 +152,7 @@ def joined_hits(first: Hit, second: Hit) -> Hit:
 
 
 def joined_place(first: str, second: str) -> str:
-    """The place of both: "lines 3–9" and "lines 10–24" make "lines 3–24"; equal ones stay as they are."""
+    """Returns the place of both: "lines 3–9" and "lines 10–24" become "lines 3–24"; equal places stay the same."""
     if first == second or not second:
         return first
     ends = _LINES.fullmatch(first), _LINES.fullmatch(second)
@@ -163,7 +163,7 @@ def joined_place(first: str, second: str) -> str:
 
 
 def _whole(chunks: Iterable[Hit]) -> dict[int, Hit]:
-    """Documents that lie on one page, as one passage, by id."""
+    """Returns documents that have a single page, as one passage each, by id."""
     whole: dict[int, Hit] = {}
     pages: dict[int, set[int | None]] = {}
     for chunk in sorted(chunks, key=lambda hit: (hit.document_id, hit.start)):
@@ -174,7 +174,7 @@ def _whole(chunks: Iterable[Hit]) -> dict[int, Hit]:
 
 
 def _without_contained(passages: Sequence[Hit]) -> list[Hit]:
-    """Each text once: what lies within another is left out, and the other stands where the first of both stood."""
+    """Removes passages that are contained in another one, which takes the first position of both."""
     kept: list[Hit] = []
     for passage in passages:
         if any(_is_within(passage, other) for other in kept):
@@ -195,7 +195,7 @@ def _is_within(inner: Hit, outer: Hit) -> bool:
 
 
 def _common(first: str, second: str) -> str:
-    """The headings that both stand under."""
+    """Returns the headings that are above both."""
     if first == second:
         return first
     shared = []

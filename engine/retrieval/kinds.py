@@ -1,6 +1,6 @@
 """Kinds: which formats people mean by a word such as "spreadsheets", in the languages we recognise.
 
-One table for the command line's `--type` and for what a question says of itself.
+The command line's `--type` and the words of questions share one table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAILS = ("mail", "mailbox", "msg", "eml", "mbox", "email")
 _BOOKS = ("epub",)
 _WEB = ("html",)
 
-# What people call a kind, and the formats (as in Document.format) that it takes in; the key is for people.
+# The formats (as in Document.format) of each kind; the key is shown to users.
 FORMATS_OF_KIND: dict[str, tuple[str, ...]] = {
     "PDF files": ("pdf",),
     "spreadsheets": _SPREADSHEETS,
@@ -28,7 +28,7 @@ FORMATS_OF_KIND: dict[str, tuple[str, ...]] = {
     "Markdown files": ("markdown",),
 }
 
-# Plurals only: "the spreadsheet" is one that the user has in mind, and we do not know which.
+# Plurals only: "the spreadsheet" means a particular one, and we do not know which.
 KIND_OF_WORD: dict[str, str] = {
     word: kind
     for kind, words in {
@@ -58,12 +58,12 @@ KIND_OF_WORD: dict[str, str] = {
 
 
 def formats_named(words: Iterable[str], family_of_ending: Mapping[str, str]) -> tuple[str, ...]:
-    """The formats that some words for types mean: "pdf", ".pdf" and "PDFs" one, "spreadsheets" several.
+    """Returns the formats that words mean: "pdf", ".pdf" and "PDFs" mean one, "spreadsheets" several.
 
-    `family_of_ending`: which parser reads texts whose names end so (".py").
+    `family_of_ending` maps endings of file names (".py") to parsers.
 
     Raises:
-        BadRequest: A word is no kind of files, no format and no ending.
+        BadRequest: A word is not a kind of files, a format or an ending.
     """
     plain = (word.strip().casefold().lstrip(".") for word in words)
     return tuple(dict.fromkeys(format_ for word in plain for format_ in _formats(word, family_of_ending)))
@@ -87,9 +87,9 @@ def _formats(word: str, family_of_ending: Mapping[str, str]) -> tuple[str, ...]:
 
 _OTHER_FORMATS = ("archive", "code", "iwork", "json", "notebook", "org", "picture", "rst", "tex", "text", "xml", "yaml")
 _FORMATS = {*_OTHER_FORMATS, *(format_ for formats in FORMATS_OF_KIND.values() for format_ in formats)}
-# Where parsers have another name for what lies in a file.
+# Parsers whose names differ from the format.
 _FORMAT_OF_FAMILY = {"ipynb": "notebook", "json_lines": "json", "lines": "text"}
-# What is told by the content of a file, not by its name; and other names of formats.
+# Endings of formats that are detected by content, and other names of formats.
 _FORMATS_OF_WORD = {
     **dict.fromkeys(("docm", "dotx", "dotm"), ("docx",)),
     "dot": ("doc",),

@@ -1,8 +1,8 @@
 """Labels: the names of files and of the folders around them, as words that a question may contain.
 
-A scan is often told by its name alone ("telekom-2024-03.pdf"). A word counts by how rare it is among the library's
-names; those that say how something is asked, or that half of the names have, count nothing. Numbers only add to words:
-"03" may be a month, and may be anything. Pure.
+A scanned document can often only be identified by its name ("telekom-2024-03.pdf"). Words are weighted by how rare they
+are among the library's names; question words, and words in more than half of the names, have no weight. Numbers only
+add to matching words, because "03" may mean anything. Pure.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from engine.retrieval.everyday import EVERYDAY_WORDS
 from engine.retrieval.followup_words import EMPTY_WORDS
 from engine.retrieval.words import terms
 
-# Of the folders that the user added and those in it, so many around the file.
+# The most folders above a file, up to the one that the user added, whose names count.
 _MOST_FOLDERS = 2
-# No label is made of more, however long a name is.
+# The most terms of a label.
 _MOST_TERMS = 24
 _FOLDER_WEIGHT, _NUMBER_WEIGHT = 0.5, 0.3
-# Shorter numbers are days, months, years and counts; longer ones are what somebody numbered.
+# Shorter numbers are days, months, years and counts; longer ones are usually identifiers.
 _MIN_DIGITS = 5
-# What more names than this have tells next to nothing apart, and only adds to what rarer words have found.
+# A term in more names than this finds no files, and only adds to those that rarer words have found.
 _MOST_HOLDERS = 2000
-# Who writes more may share a word with any name by chance.
+# A longer text may share words with a name by chance, so its matches count less.
 _FULL_TERMS = 12
 
 _TOKEN = re.compile(r"[^\W_]+")
@@ -45,9 +45,9 @@ _Floats = NDArray[np.float32]
 
 
 class LabelTerm(NamedTuple):
-    """A term of a label: what it counts beside others, and which share of the file's own name it is.
+    """A term of a label: its weight, and its share of the file's own name.
 
-    One that cannot find the file only adds to what does.
+    A term that cannot find the file only adds to the others.
     """
 
     weight: float
@@ -61,9 +61,9 @@ _NUMBER_OF_FOLDER = LabelTerm(_FOLDER_WEIGHT * _NUMBER_WEIGHT, can_find=False)
 
 
 class Words(NamedTuple):
-    """What a text says: `parts` are its words one by one, `wholes` what several were written as ("iphone13").
+    """The words of a text: `parts` are single words, `wholes` are several written together ("iphone13").
 
-    `wholes` are told with how many words they are made of, `numbers` without the zeros before them.
+    `wholes` maps to the number of words that each consists of; `numbers` have no leading zeros.
     """
 
     parts: frozenset[str]
@@ -72,7 +72,7 @@ class Words(NamedTuple):
 
 
 def words_of(text: str) -> Words:
-    """Split at all that is neither letter nor digit, between these two, and where capitals begin a word."""
+    """Splits a text at other characters than letters and digits, between these two, and at capitals within words."""
     parts, wholes, numbers = set[str](), dict[str, int](), set[str]()
     for token in _TOKEN.findall(searchable(text)):
         some_parts, some_wholes, num_words, some_numbers = _split(token)
@@ -84,10 +84,10 @@ def words_of(text: str) -> Words:
     return Words(frozenset(parts), wholes, frozenset(numbers))
 
 
-# Words come again and again, in names and in what is asked of them.
+# Cached, because the same words occur in many names and questions.
 @lru_cache(maxsize=16384)
 def _split(token: str) -> tuple[frozenset[str], frozenset[str], int, tuple[str, ...]]:
-    """The terms of its words, those of all of it where it is several, how many words, and its numbers."""
+    """Returns the terms of its words, those of the whole if it has several, the number of words, and its numbers."""
     pieces = [word for piece in _PIECE.findall(token) for word in _CAMEL.split(piece)]
     words = [_terms_of(piece) for piece in pieces if not piece[0].isdigit()]
     numbers = (piece.lstrip("0") for piece in pieces if piece[0].isdigit())
@@ -96,7 +96,7 @@ def _split(token: str) -> tuple[frozenset[str], frozenset[str], int, tuple[str, 
 
 
 def _terms_of(word: str) -> frozenset[str]:
-    """None for what says nothing; of words without spaces between them, pairs of characters."""
+    """Returns the terms of a word: none for an empty word; pairs of characters in scripts without spaces."""
     folded = word.casefold()
     if folded in _SAYS_NOTHING or (len(folded) < 2 and folded.isascii()):
         return frozenset()
@@ -104,7 +104,7 @@ def _terms_of(word: str) -> frozenset[str]:
 
 
 def label_of(name: str, around: Mapping[str, LabelTerm]) -> dict[str, LabelTerm]:
-    """The terms of a file by its name without ending, and those of the folders around it."""
+    """Returns the terms of a file's name without ending, and those of the folders around it."""
     own = words_of(name)
     each = 1.0 / max(1, len(own.parts))
     label = dict.fromkeys(sorted(own.parts), LabelTerm(1.0, each))
@@ -113,13 +113,13 @@ def label_of(name: str, around: Mapping[str, LabelTerm]) -> dict[str, LabelTerm]
     for number in sorted(own.numbers):
         is_long = len(number) >= _MIN_DIGITS
         label.setdefault(number, LabelTerm(1.0, float(not own.parts)) if is_long else _NUMBER)
-    # Its own come first: folders with long names are many files' folders.
+    # The terms of the file come first, because those of a folder are common to many files.
     label |= {term: of_folder for term, of_folder in around.items() if term not in label}
     return label if len(label) <= _MOST_TERMS else dict(list(label.items())[:_MOST_TERMS])
 
 
 def folders_label(names: Iterable[str]) -> dict[str, LabelTerm]:
-    """The terms of folders, for what lies in them."""
+    """Returns the terms of folders, for the files in them."""
     label: dict[str, LabelTerm] = {}
     for words in map(words_of, names):
         label |= dict.fromkeys(sorted((*words.parts, *words.wholes)), _OF_FOLDER)
@@ -128,7 +128,7 @@ def folders_label(names: Iterable[str]) -> dict[str, LabelTerm]:
 
 
 def labels_of(paths: Mapping[int, str], root_folders: Collection[str]) -> Iterator[tuple[int, dict[str, LabelTerm]]]:
-    """The label of each document; of the folders above those that the user added, nothing is said."""
+    """Yields the label of each document; folders above those that the user added do not count."""
     known: dict[str, dict[str, LabelTerm]] = {}
     for document_id, path in paths.items():
         folder, _, name = path.rpartition("/")
@@ -149,7 +149,7 @@ def _names_around(folder: str, root_folders: Collection[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelTable:
-    """The terms of labels, sorted by their hashes and then by documents: a few bytes for each, found by halving."""
+    """The terms of labels, sorted by hash and document, for binary search: a few bytes per term."""
 
     hashes: _Ints
     document_ids: _Ints
@@ -179,12 +179,12 @@ class LabelTable:
         if not document_ids:
             return self
         gone = np.isin(self.document_ids, np.fromiter(document_ids, np.int64, len(document_ids)))
-        # A name without a word is counted still, which hardly matters.
+        # Documents without terms are still counted, which hardly matters.
         left = self.num_documents - len(np.unique(self.document_ids[gone]))
         return self._taken(np.flatnonzero(~gone), num_documents=left)
 
     def with_(self, other: LabelTable) -> LabelTable:
-        """Both together; no document is in both."""
+        """Merges both; no document may be in both."""
         both = LabelTable(
             np.concatenate((self.hashes, other.hashes)),
             np.concatenate((self.document_ids, other.document_ids)),
@@ -196,7 +196,7 @@ class LabelTable:
         return both._taken(np.lexsort((both.document_ids, both.hashes)))
 
     def spans(self, hashes: _Ints) -> list[slice]:
-        """Where the terms of some hashes are."""
+        """Returns the slices of the terms with these hashes."""
         starts, stops = (np.searchsorted(self.hashes, hashes, side) for side in ("left", "right"))
         return [slice(start, stop) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
 
@@ -212,9 +212,9 @@ class LabelTable:
 
 
 def strengths(text: str, tables: Sequence[tuple[LabelTable, Callable[[int], bool]]], limit: int) -> dict[int, float]:
-    """How much of what a text says documents are called, 0 to 1: the `limit` most, strongest first.
+    """Scores how well the names of documents match a text, 0 to 1; returns the `limit` best, best first.
 
-    `tables` with whether a document of theirs may be found; no document may be found in two.
+    Each of `tables` comes with a predicate for its documents; no document may be found in two tables.
     """
     said = words_of(text)
     hashes = np.array(sorted(map(hash, {*said.parts, *said.wholes, *said.numbers})), np.int64)
@@ -242,7 +242,7 @@ def _distinct(ids: Sequence[_Ints]) -> list[int]:
 
 
 def _strengths(table: LabelTable, candidates: _Ints, spans: Iterable[tuple[slice, float]]) -> NDArray[np.float64]:
-    """One rare word makes a half, more of them more; half of that for a name of which the text says next to nothing."""
+    """Scores candidates: a rare word gives 0.5, several give more; half of that if little of the name matches."""
     total, covered = np.zeros(len(candidates)), np.zeros(len(candidates))
     for span, rarity in spans:
         holders = table.document_ids[span]

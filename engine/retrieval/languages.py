@@ -1,6 +1,6 @@
 """Languages: which one most texts of a library are in, by their letters and by the words that every text has.
 
-Good for an offer that may be turned down, and for nothing else. Pure.
+Only accurate enough for a suggestion that the user may decline. Pure.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 ENGLISH, SEVERAL = "en", "mul"
 
-# A text with fewer words of a list, or a smaller share of them, may be a table, code, or in another language.
+# A text with fewer or rarer common words may be a table, code, or in another language.
 _MIN_WORDS, _MIN_SHARE = 3, 0.08
-# Of so few texts nobody can tell what most are in.
+# Fewer texts are not enough to decide.
 _MIN_TEXTS = 3
 
 _WORD = re.compile(r"[^\W\d_]+")
-# Each with letters that tell it; the first that fits is taken. Of some, others may be written with the same.
+# Letters that identify a language; the first match counts. Other languages may use the same letters.
 _SCRIPTS = (
     ("ja", re.compile(r"[\u3040-\u30ff]")),
     ("ko", re.compile(r"[\uac00-\ud7af]")),
@@ -34,7 +34,7 @@ _SCRIPTS = (
 _LATIN = re.compile(r"[a-z\u00aa\u00ba\u00df-\u024f\u1e00-\u1eff]")
 _LETTER = re.compile(r"[^\W\d_]")
 
-# The commonest words of each, most of which no other has.
+# The most common words of each language, mostly not shared with others.
 _COMMON = {
     ENGLISH: "the of and to is that for it was with as on are this be by not have from or which you they were has an",
     "de": "der die das und ist den von zu mit sich des auf für nicht ein eine dem im auch als an werden wird oder bei",
@@ -59,7 +59,7 @@ _WORDS = {language: frozenset(words.split()) for language, words in _COMMON.item
 
 
 def language_of(text: str) -> str | None:
-    """The code of the language that a text is in; None where that cannot be told."""
+    """Returns the code of the language of a text; None if it is unknown."""
     plain = text.casefold()
     letters = len(_LETTER.findall(plain))
     if 2 * len(_LATIN.findall(plain)) < letters:
@@ -68,15 +68,15 @@ def language_of(text: str) -> str | None:
     if not words:
         return None
     counts = {language: sum(word in common for word in words) for language, common in _WORDS.items()}
-    # English first: where two have as many, there is nothing to offer.
+    # English comes first and so wins a tie: then nothing is suggested.
     best = max(counts, key=lambda language: counts[language])
     return best if counts[best] >= max(_MIN_WORDS, _MIN_SHARE * len(words)) else None
 
 
 def foreign_language(texts: Iterable[str]) -> str:
-    """The language that most of the texts are in, where that is not English.
+    """Returns the language of most texts, if that is not English.
 
-    "mul" where they are in several and most of them not in English; "" where they are, or it cannot be told.
+    "mul" if they are in several languages and mostly not in English; "" if they are mostly English, or it is unknown.
     """
     found = Counter(language for text in texts if (language := language_of(text)) is not None)
     others = {language: count for language, count in found.items() if language != ENGLISH}

@@ -1,8 +1,8 @@
 """The thread of looks: searches for answers that are being written, with the lowest priority.
 
-PipeRAG hides retrieval behind generation on processors of their own. Here both want the same cores, and the step loop
-waits for its slowest thread: whatever a search takes from one core, the answer loses. So this thread gets what others
-leave, and the look takes longer; the interval between two of them (refresh_policy.py) follows from that by itself.
+PipeRAG hides retrieval behind generation on separate processors. Here both need the same cores, and each step waits for
+its slowest thread: any time that a search takes from one core delays the answer. So this thread only gets idle time,
+and a look takes longer; the interval between two looks (refresh_policy.py) adapts to that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class LookThread:
-    """Starts with the first look; each is told of, unless its answer has ended before."""
+    """Starts with the first look; `tell` receives the result of each, unless its answer has ended before."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class LookThread:
             self._queue.put(look)
 
     def stop(self) -> None:
-        """Ends the thread after the search it is at; what still waits is let be. A second call does nothing."""
+        """Ends the thread after the present search; waiting looks are dropped. A second call does nothing."""
         with self._changing:
             self._is_closed = True
             self._queue.put(None)
@@ -65,7 +65,7 @@ class LookThread:
             self._look(looks)
 
     def _waiting(self) -> list[LookAgain]:
-        """All that wait by now, at least one; none when it is over."""
+        """Returns all waiting looks, at least one; none once the thread should end."""
         looks: list[LookAgain] = []
         while not self._is_closed and len(looks) < MAX_BATCH and not (looks and self._queue.empty()):
             look = self._queue.get()

@@ -1,8 +1,8 @@
 """Looks: searches for answers that are being written, by the end of their text.
 
-PipeRAG (https://arxiv.org/abs/2403.05676): the text has grown by the time they are back, and the passages that fitted
-it still fit. Whatever becomes of a look, whoever asked hears of it, and an answer that ended meanwhile is let be. One
-search at a time reads the index, so a look is given up where a user waits for a search: the next one comes soon.
+As in PipeRAG (https://arxiv.org/abs/2403.05676), the text has grown by the time the results arrive, but the passages
+still fit. The result of every look is reported, except for answers that have ended meanwhile. Only one search at a time
+can read the index, so a look is given up if a user waits for a search; the next look follows soon.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ log = logging.getLogger(__name__)
 
 
 class Looks:
-    """Carries looks out, those that wait together in one search; on the thread of the looks."""
+    """Carries out looks, all waiting ones in one search; on the thread of the looks."""
 
     def __init__(self, costs: LookCosts, tell: TellFound, do_people_wait: Callable[[], bool] = lambda: False) -> None:
         self._costs, self._tell, self._do_people_wait = costs, tell, do_people_wait
 
     def carry_out(self, searcher: Searcher, looks: Sequence[LookAgain]) -> None:
-        """Searches for all that are still wanted, and tells what is new.
+        """Searches for all looks that are still wanted, and reports new passages.
 
         Raises:
-            RagdollError: As the searcher does; nothing was told then.
+            RagdollError: As the searcher does; nothing was reported then.
         """
         wanted = [look for look in looks if not look.cancelled.is_set()]
         if len(wanted) < len(looks):
@@ -74,9 +74,9 @@ class Looks:
 def _query(look: LookAgain, breadth: Breadth) -> Query:
     question, subject = look.question, subject_of(look.question)
     if subject.above:
-        # Only an answer that was searched for by itself goes on then.
+        # An answer with looks was searched for by itself.
         subject = Subject(subject.own)
-    # What the answer has already will be among what is found.
+    # The passages that the answer already has will be found as well.
     limit = look.limit + len(look.evidence)
     return Query(
         look.window,

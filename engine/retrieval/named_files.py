@@ -1,7 +1,7 @@
 """Named files: which documents a question may refer to by name, kept in step with the catalogue.
 
-Made of all paths when it is first asked (of very many on a thread of its own, while questions do without), and kept up
-by those that change: these lie in a small table of their own until they are so many that both become one.
+The table of all names is built at the first question; for very many files on a separate thread, and questions do
+without it meanwhile. Changes go into a small second table; when that has grown, both are merged.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Protocol
 from engine.catalog.scopes import ChangedPaths
 from engine.retrieval.labels import NO_LABELS, LabelTable, labels_of, strengths
 
-# Beyond these, names are too much alike to say which file is meant.
+# If more match, the names are too similar to tell which file is meant.
 MOST_DOCUMENTS = 64
-# Less than this is chance.
+# Weaker matches are coincidence.
 _MIN_STRENGTH = 0.1
-# So many are labelled within a second, which a question may wait for; more are on a thread of their own meanwhile.
+# This many names take a second, which a question may wait for; more are processed on a separate thread.
 _MOST_AT_ONCE = 20_000
-# Two tables become one where the small one has more than this, and more than that share of the large one.
+# Tables are merged when the small one has more names than this, and more than this share of the large one.
 _MOST_RECENT, _LARGEST_SHARE = 1000, 0.05
 
 
 class KnownPaths(Protocol):
-    """What is asked of the catalogue."""
+    """The methods of the catalogue that are used here."""
 
     def changed_paths(self, mark: int | None) -> ChangedPaths: ...
 
@@ -37,13 +37,13 @@ class NamedFiles:
     def __init__(self, known: KnownPaths) -> None:
         self._known = known
         self._mark: int | None = None
-        # What is in `recent`, or gone, is in `table` as it was before.
+        # `table` still has the old names of changed documents; `recent` has their new ones.
         self._table, self._recent, self._changed = NO_LABELS, NO_LABELS, frozenset[int]()
         self._is_labelling = False
         self._lock = threading.Lock()
 
     def matching(self, text: str, document_ids: Collection[int] | None = None) -> dict[int, float]:
-        """How much a text says of what documents are called, 0 to 1, strongest first; of some, or of all for None."""
+        """Scores how well the names of documents match a text, 0 to 1, best first; `document_ids` None means all."""
         table, recent, changed = self._now()
 
         def is_wanted(document_id: int) -> bool:
@@ -56,12 +56,12 @@ class NamedFiles:
         return {document_id: strength for document_id, strength in found.items() if strength >= _MIN_STRENGTH}
 
     def load(self) -> None:
-        """Reads what is not read yet, so that no question waits for that, or has to do without."""
+        """Builds the table now, so that no question waits for it, or does without."""
         self._now()
 
     def _now(self) -> tuple[LabelTable, LabelTable, frozenset[int]]:
         with self._lock:
-            # Until all are labelled again, names are as they were.
+            # While the table is being rebuilt, the old names are used.
             if self._is_labelling:
                 return self._table, self._recent, self._changed
             news = self._known.changed_paths(self._mark)

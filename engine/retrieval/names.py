@@ -1,12 +1,12 @@
 """Names: which files and folders a question seems to mention, and which of them the library has.
 
-A file name with a document's ending ("lease 2024.pdf") is one wherever it stands; one that programs use as well
-("notes.txt") only where a single file has it, and may still be meant otherwise ("How do I open notes.txt in Python?").
-Endings that questions about programs are full of (".toml", ".py"), and names that every project has (README.md), count
-only after a word for it ("in the file Cargo.toml"). What is to be written ("Save it to todo.md") is no place to look.
-Chinese has no spaces: there a name may begin behind any character, and goes no further than its ending.
-A name without an ending must be quoted or called one, or look like one that somebody gave ("im Ordner Verträge", "the
-document lease 2024"): "the file format" and "How do I file a complaint?" name nothing.
+A name with a document's ending ("lease 2024.pdf") is recognised anywhere. An ending that programs use as well
+("notes.txt") counts only if a single file has that name, and even then may not mean it ("How do I open notes.txt in
+Python?"). Endings that are common in questions about programs (".toml", ".py"), and names that every project has
+(README.md), count only after a word for a file ("in the file Cargo.toml"). A file that is to be written ("Save it to
+todo.md") is not searched. Chinese has no spaces, so there a name may begin after any character, and ends with its
+ending. A name without an ending must be quoted, introduced ("called …"), or look like a name ("im Ordner Verträge",
+"the document lease 2024"): "the file format" and "How do I file a complaint?" name nothing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from engine.catalog.scopes import Named, file_names, folded_name
 from engine.retrieval.everyday import EVERYDAY_WORDS
 
 MAX_WORDS = 8
-# Who names more than so many at once has not said which one is meant.
+# If more files or folders have a name, it does not say which one is meant.
 MAX_FILES, MAX_FOLDERS = 50, 8
 MAX_MENTIONS = 64
-# No file system has longer names.
+# File systems have no longer names.
 MAX_CHARACTERS = 255
 
 Kind = Literal["file", "folder"]
@@ -57,15 +57,15 @@ _BEFORE_FOLDER = re.compile(
 )
 _UNBROKEN = re.compile(r"[^\s\"“”„«»]+")
 _HAN = "\u3400-\u9fff"
-# Chinese letters and marks, such as 《》 around a title.
+# Chinese characters and punctuation, such as 《》 around a title.
 _CHINESE = rf"{_HAN}\u3001-\u303f\uff00-\uff65"
 _ENDING = re.compile(
     rf"(?<=[^\s\"“”„«»])\.(?:{_ENDINGS}|(?P<plain>{_PLAIN_ENDINGS}))(?P<more>(?=[{_CHINESE}]))?(?![^\W{_HAN}])",
     re.IGNORECASE,
 )
-# Where a name may begin that stands right behind other words.
+# Where a name may begin that directly follows other words.
 _INNER_START = re.compile(rf"(?<=[{_CHINESE}])|(?=[{_HAN}])")
-# So far before its ending.
+# At most this many characters before its ending.
 _INNER_CHARACTERS = 40
 _IS_WRITTEN_TO = re.compile(
     r"\b(?:(?:save|write|store|export|append|print|copy|put|add)\b(?:(?![.!?]\s).)*\b(?:to|into|as)"
@@ -74,18 +74,18 @@ _IS_WRITTEN_TO = re.compile(
     r"|(?:存|写|寫|导出|導出|输出|輸出|复制|複製|添加)[^。！？]{0,30}?(?:到|为|為|成|入|进|進|至)[\s《「『“]*$",
     re.IGNORECASE | re.DOTALL,
 )
-# What is to be written stands so close before.
+# The words for writing must be within this many characters before the name.
 _WRITTEN_CHARACTERS = 120
 _HAS_ENDING = re.compile(r"[^\s.]\.\w{1,8}")
 _MIN_LETTERS = 3
-# So many words that make up a name from its first to its last do not stand there by chance.
+# A match of this many words of a name is not a coincidence.
 _MANY_WORDS = 3
 _EDGES = f".,;:!?()[]{{}}\"“”„«»‘’'{string.whitespace}\u00a0\u3000"
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A name that `question[start:end]` may mention, with the words around it that only introduce it."""
+    """A name that `question[start:end]` may mention; the span includes the words that introduce it."""
 
     name: str
     start: int
@@ -94,9 +94,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """One place of a question that may name a file or folder: what it may be called, longest first.
+    """A place in a question that may name a file or folder: possible names, longest first.
 
-    Where more than `most` have a name, it is not said which is meant. Unless it `is_sure`, no file may be.
+    A name that more than `most` files have is ambiguous. Unless it `is_sure`, it may not mean a file at all.
     """
 
     kind: Kind
@@ -107,7 +107,7 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a mention turned out to mean."""
+    """The files or folders that a mention means."""
 
     kind: Kind
     name: str
@@ -118,9 +118,9 @@ class Chosen:
 
 
 def mentions(question: str) -> list[Mention]:
-    """Where a question may name files or folders; mentions do not overlap in what they may take up first.
+    """Finds the places where a question may name files or folders.
 
-    Who pastes a list of files has not asked about each: there are none then.
+    Returns none if there are too many: a pasted list of files is not a question about each.
     """
     found = chain(_introduced(question), _folders_before(question), _with_endings(question))
     some = list(islice((mention for mention in found if mention.candidates), MAX_MENTIONS + 1))
@@ -128,7 +128,7 @@ def mentions(question: str) -> list[Mention]:
 
 
 def chosen(found: Collection[Mention], named: Named) -> list[Chosen]:
-    """What the library has of these: for each mention its longest name that there is, unless too much has it."""
+    """Returns, for each mention, its longest name that exists in the library and is not ambiguous."""
     picked: list[Chosen] = []
     by_name = _by_name(named)
     for mention in found:
@@ -139,7 +139,7 @@ def chosen(found: Collection[Mention], named: Named) -> list[Chosen]:
 
 
 def _by_name(named: Named) -> dict[tuple[Kind, str], list[str]]:
-    """The paths of files and folders by what they may be called."""
+    """Maps possible names of files and folders to their paths."""
     found: dict[tuple[Kind, str], list[str]] = {}
     for path in sorted(named.files):
         for name in file_names(path):
@@ -158,7 +158,7 @@ def _there(mention: Mention, by_name: Mapping[tuple[Kind, str], list[str]]) -> I
 
 
 def _introduced(question: str) -> Iterator[Mention]:
-    """After "the file …" and "the folder …": what is quoted, or the words that follow."""
+    """Yields mentions after "the file …" and "the folder …": a quoted name, or the following words."""
     for kind, pattern in _AFTER_WORD.items():
         for match in pattern.finditer(question):
             if match["quoted"] is not None:
@@ -186,7 +186,7 @@ def _introduced(question: str) -> Iterator[Mention]:
 
 
 def _folders_before(question: str) -> Iterator[Mention]:
-    """As in "my tax folder" and "the “Rust book” folder"."""
+    """Yields mentions before the word, as in "my tax folder" and "the “Rust book” folder"."""
     for match in _BEFORE_FOLDER.finditer(question):
         group = "quoted" if match["quoted"] is not None else "words"
         candidate = _candidate(question, match.start(group), match.end(group), match.start(), match.end())
@@ -195,7 +195,7 @@ def _folders_before(question: str) -> Iterator[Mention]:
 
 
 def _with_endings(question: str) -> Iterator[Mention]:
-    """Names with a document's ending, alone or with the words before it: file names may have spaces."""
+    """Yields names with a document's ending, alone or with words before it, because file names may have spaces."""
     words = [word.start() for word in re.finditer(r"\S+", question)]
     for begin, end, is_plain in _endings(question):
         last = (begin, *_inner_starts(question, begin, end))
@@ -210,9 +210,9 @@ def _with_endings(question: str) -> Iterator[Mention]:
 
 
 def _endings(question: str) -> Iterator[tuple[int, int, bool]]:
-    """Where what has an ending begins and ends, and whether programs use that ending as well.
+    """Yields start and end of each word with an ending, and whether programs use that ending as well.
 
-    Of what is written without a break, the last ending ends the name, and each that Chinese goes on behind.
+    Without spaces, the last ending ends the name, and also each ending that Chinese characters follow.
     """
     for unbroken in _UNBROKEN.finditer(question):
         begin = unbroken.start()
@@ -233,10 +233,10 @@ def _is_written_to(question: str, start: int) -> bool:
 
 
 def _may_be_name(name: str, *, must_stand_out: bool) -> bool:
-    """Whether a name without quotes and ending can be told from the words of a sentence.
+    """Returns whether a name without quotes and ending can be distinguished from the words of a sentence.
 
-    In English, "file" and a word make a compound ("the file format"), so there it must stand out by a capital, a
-    digit or its length.
+    In English, "file" forms compounds ("the file format"), so there a name must stand out by a capital, a digit or its
+    length.
     """
     words = name.casefold().split()
     if sum(map(str.isalpha, name)) < _MIN_LETTERS or words[0] in EVERYDAY_WORDS:

@@ -1,7 +1,7 @@
 """What a second search adds to an answer: passages that are neither in evidence already nor off the subject.
 
-A passage that is in evidence says that its text is still what the answer is about, so the chunk that follows it in the
-document is taken along instead (the continuation that RETRO's neighbours carry). Pure.
+If a found passage is already in the evidence, the answer is still about its text, so the next chunk of the document is
+added instead (like the continuations of RETRO's neighbours). Pure.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from engine.core import Passage
 
-# A passage that fits less than this in relation to the best one that was found adds nothing.
+# The least score of a passage relative to the best one that was found.
 RELEVANT_SHARE = 0.7
-# Passages of one document share a few words at their seams; more than this share of the shorter one is the same.
+# Adjacent passages overlap a little; an overlap of more than this share of the shorter one is a repetition.
 _MAX_SHARED = 0.5
 
 Following = Callable[[Passage], Sequence[Passage]]
@@ -22,13 +22,13 @@ Following = Callable[[Passage], Sequence[Passage]]
 def new_passages(
     found: Sequence[Passage], evidence: Sequence[Passage], following: Following, limit: int
 ) -> tuple[Passage, ...]:
-    """At most `limit` passages that are not in evidence, best first.
+    """Returns at most `limit` passages that are not in the evidence, best first.
 
     Args:
-        found: What fits the text that was written last, best first.
-        evidence: What the answer rests on already.
-        following: The next chunks of a passage's document, in their order.
-        limit: At most so many.
+        found: Passages that fit the latest text of the answer, best first.
+        evidence: The passages that the answer already has.
+        following: Returns the next chunks after a passage in its document, in order.
+        limit: The most passages to return.
     """
     new: list[Passage] = []
     least = RELEVANT_SHARE * max((passage.score for passage in found), default=0.0)
@@ -44,7 +44,7 @@ def new_passages(
 
 
 def is_among(passage: Passage, known: Sequence[Passage]) -> bool:
-    """Whether one of these says mostly the same."""
+    """Returns whether one of `known` has mostly the same text."""
     return any(_is_same(passage, other) for other in known)
 
 

@@ -9,16 +9,16 @@ from typing import TypeAlias
 from engine.partitions.rows import Found, Vectors
 from engine.partitions.sweep import SweepPaused
 
-# The documents that some queries are limited to, and how many partitions they may read.
+# The documents that queries are limited to, and how many partitions they may read.
 Scoped: TypeAlias = tuple[Collection[int] | None, int | None]
 
 
 @dataclass(slots=True)
 class Pauses:
-    """The state of one search: when others go first, and what was done already, so that the next try skips it.
+    """The state of one search: when others go first, and finished steps, which the next try skips.
 
-    `vectors` are those of some texts, `found` the dense rankings of the texts that share a scope, `by_words` the other
-    rankings, `reranked` the scores of some rows by the reranker for a question, None where there was none.
+    `vectors` are those of texts, `found` the dense rankings of texts that share a scope, `by_words` the word rankings,
+    `reranked` the reranker's scores of rows for a question, None if it could not score them.
     """
 
     should_pause: Callable[[], bool] = lambda: False
@@ -28,6 +28,6 @@ class Pauses:
     reranked: dict[tuple[str, tuple[str, ...]], list[float] | None] = field(default_factory=dict)
 
     def let_by(self) -> None:
-        """To be called after a step that need not be repeated. Raises SweepPaused if others wait."""
+        """Pauses after a finished step. Raises SweepPaused if others wait."""
         if self.should_pause():
             raise SweepPaused

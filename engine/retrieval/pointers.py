@@ -1,7 +1,7 @@
 """Pointers: words that stand for something named before, "it", "the second one", "dafür", "eso", "celui-ci", "它".
 
-Many of them may as well point to what the question itself names ("Does the guard drop the lock it holds?") or to
-nothing ("Is there a deposit?"): then they count for nothing. Pure.
+Many of them may also refer to something in the question itself ("Does the guard drop the lock it holds?") or to nothing
+("Is there a deposit?"): then they do not count. Pure.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# A question with more words of its own names what it points to itself, unless it points before it has said a word.
+# A question with more searchable words names what it refers to itself, unless the pointer comes before all of them.
 _MAX_OWN = 3
-# Beside one word, which is a verb then, there is nobody whom "he" could be: "Wo wohnt er?".
+# With a single searchable word, which is a verb then, "he" cannot refer to the question itself: "Wo wohnt er?".
 _MAX_OWN_OF_OWNER = 1
 
 _TIMES = (
@@ -24,7 +24,7 @@ _JUDGED = (
     r"(?:possible|allowed|permitted|legal|illegal|true|necessary|required|important|safe|worth|better|best|mandatory"
     r"|forbidden|prohibited|known|said|clear|möglich|erlaubt|verboten|wahr|nötig|notwendig|wichtig|richtig|sinnvoll)"
 )
-# What looks like a pointer and only makes the sentence.
+# Expressions that look like pointers but refer to nothing.
 _EXPLETIVE = re.compile(
     rf"\b(?:is|was|be|would|will)\s+it\s+(?:(?:be|not|also|still)\s+)*{_JUDGED}\b|\bit\s+(?:is|was)\s+\w+\s+(?:to|that)\b"
     r"|\bit\s+(?:takes?|costs?|means?)\s+(?:an?|for|to|if|when)\b|\bit\s+called\b"
@@ -62,17 +62,17 @@ _POINTERS = (
     *(rf"\b{ordinal}(?:\s+{_OF_ANSWER}\b|{_END})" for ordinal in _ORDINALS),
 )
 _POINTER = re.compile("|".join(_POINTERS))
-# What may as well belong to whatever the question has named before it.
+# Pronouns that may also refer to something named earlier in the question.
 _OWNER = re.compile(
     r"\b(?:he|she|they|his|her|hers|theirs?|its|er|sein(?!\s*[?.!]*$)|seine[rnms]?|él|ella|ellos|ellas|sus?|il|ils|elles?|lui|leurs?)\b"
 )
-# German has a capital for "you", and for nouns, before which "das" is an article; before an "e" it is as a rule, too.
+# German capitalises "Sie" ("you") and nouns, before which "das" is an article; before words in "e" it mostly is, too.
 _POINTER_BY_CASE = re.compile(r"(?:\bdas|^Das)(?=\s*[?.!,]|\s*$|\s+[a-zäöüß]*[a-df-zäöüß][?.!,]?(?:\s|$))")
 _OWNER_BY_CASE = re.compile(r"(?<=[a-zäöüß]\s)(?:sie|ihr|ihre[rnms]?)\b")
 
 
 def points_back(text: str, own: Sequence[int]) -> bool:
-    """Whether the question points to something that it has not named itself; its words for things begin at `own`."""
+    """Returns whether the question refers to something unnamed; `own` has the offsets of its searchable words."""
     small = _EXPLETIVE.sub(lambda said: " " * len(said[0]), text.lower())
     pointers = _starts(_POINTER, small) + _starts(_POINTER_BY_CASE, text)
     owners = _starts(_OWNER, small) + _starts(_OWNER_BY_CASE, text)

@@ -58,10 +58,10 @@ NOWHERE_SAID = Place()
 class SearchResult:
     """Passages best first, how much of the library they come from, and how well the best of each ranking fits.
 
-    Where one document is read through (`Scope.reads_through`), they come in the order of its text.
-    `recognised`: the filters in force that were read out of the query's own words, as in `Scope`; `surely` what is
-    left without those that may have been meant otherwise. `asks_whole`: all of the document was asked for. `follows`
-    says for people what of a conversation it is about. `is_by_itself`: it is the query's, taken as `Query.by_itself`.
+    If one document is read through (`Scope.reads_through`), they are in the order of its text. `recognised`: the
+    filters in force from the query's own words, as in `Scope`; `surely`: the place without filters that may have been
+    misread. `asks_whole`: all of the document was asked for. `follows` describes for users how it relates to the
+    conversation. `is_by_itself`: it is the result of `Query.by_itself`.
     """
 
     passages: tuple[Passage, ...]

@@ -13,30 +13,30 @@ from dataclasses import replace
 from engine.partitions.rows import Found, Hit
 from engine.retrieval.words import bare
 
-# The best BM25 score counts fully from this much for each term of the question on; below, hardly anything was named.
+# BM25 scores are scaled so that this score per term counts as 1, or the best score if that is higher.
 FULL_SCORE_PER_TERM = 2.0
-# Cosines of some models all lie close together; a ranking's best and last are then pulled apart to this distance.
+# Some models give cosines that are close together; those of a ranking are then stretched to this range.
 MIN_COSINE_SPREAD = 0.15
 
-# What a file's name counts at most, beside the words and the meaning of what stands in it, which make 1 together. With
-# two words of each text for its name (XQuAD-de, 400 questions), R@1 is .880 without, .885 with .1 and .868 with .25.
+# The weight of a file's name, relative to 1 for the words and the meaning of its text together. With two words of each
+# text as its name (XQuAD-de, 400 questions), R@1 is .880 without names, .885 with .1 and .868 with .25.
 NAME_WEIGHT = 0.1
-# A name that fits so well is to be seen among the passages, and with it those that fit nearly as well.
+# A file whose name fits this well, or nearly as well as the best one, must be among the passages.
 SURELY_NAMED, NEARLY_AS_WELL = 0.3, 0.8
-# Fewer passages than these are the best ones alone.
+# With fewer passages, no place is reserved for it.
 _MIN_PLACES = 3
 
-# Chunks of one document share a few words at their seams; more than this share of the shorter one is a repetition.
+# Adjacent chunks overlap a little; an overlap of more than this share of the shorter one is a repetition.
 _MAX_SHARED = 0.5
 
 
 def fused(
     by_words: Sequence[Found], by_meaning: Sequence[Found], num_terms: int, words_weight: float
 ) -> list[tuple[Found, float]]:
-    """All rows of both rankings with one score each, 0 to about 1, best first; equals in the order of their ids.
+    """Merges both rankings to one score per row, 0 to about 1, best first; ties in the order of their ids.
 
-    A row that one ranking lacks gets nothing for its words, or the cosine of the last row that was ranked. With one
-    ranking alone, that one decides.
+    A row that is missing in one ranking gets 0 for its words, or the cosine of the last ranked row. If one ranking is
+    empty, only the other counts.
     """
     rows = {row.row_id: row for row in (*by_words, *by_meaning)}
     words, meaning = _word_shares(by_words, num_terms), _meaning_shares(by_meaning)
@@ -47,10 +47,10 @@ def fused(
 
 
 def averaged(rankings: Sequence[Sequence[tuple[Found, float]]]) -> list[tuple[Found, float]]:
-    """One ranking of several: all their rows with the mean of their scores, best first; equals by their ids.
+    """Merges several rankings by the mean score of each row, best first; ties in the order of their ids.
 
-    A row that one of them lacks has the least score there that any has. So what is far ahead in one, and alone there,
-    stays before what the others have far down.
+    A row that is missing in a ranking gets the lowest score there. So a row that is far ahead in one ranking only stays
+    before rows that are far down in all.
     """
     rows = {row.row_id: row for ranking in rankings for row, _ in ranking}
     totals = dict.fromkeys(rows, 0.0)
@@ -63,7 +63,7 @@ def averaged(rankings: Sequence[Sequence[tuple[Found, float]]]) -> list[tuple[Fo
 
 
 def lifted(ranking: Sequence[tuple[Found, float]], named: Mapping[int, float]) -> list[tuple[Found, float]]:
-    """The ranking, the rows of documents whose names fit higher; `named` says how well, 0 to 1, by document."""
+    """Raises the scores of rows whose documents' names fit; `named` says how well, 0 to 1, by document."""
     if not named:
         return list(ranking)
     scored = [(row, score + NAME_WEIGHT * named.get(row.document_id, 0.0)) for row, score in ranking]
@@ -71,14 +71,14 @@ def lifted(ranking: Sequence[tuple[Found, float]], named: Mapping[int, float]) -
 
 
 def surely_named(named: Mapping[int, float]) -> frozenset[int]:
-    """The documents whose names fit that well."""
+    """Returns the documents whose names fit well enough to be among the passages."""
     best = max(named.values(), default=0.0)
     least = max(SURELY_NAMED, NEARLY_AS_WELL * best)
     return frozenset(document_id for document_id, strength in named.items() if strength >= least)
 
 
 def read_first(ranking: Sequence[tuple[Found, float]], count: int, named: Collection[int]) -> list[tuple[Found, float]]:
-    """The first `count` rows, and the best of the `named` documents where none of theirs is among them."""
+    """Returns the first `count` rows, and the best row of the `named` documents if none is among them."""
     first = list(ranking[:count])
     if not named or any(row.document_id in named for row, _ in first):
         return first
@@ -86,9 +86,9 @@ def read_first(ranking: Sequence[tuple[Found, float]], count: int, named: Collec
 
 
 def with_place_for(hits: Sequence[Hit], named: Collection[int], count: int) -> list[Hit]:
-    """The hits, the last of the first `count` being of one of the `named` documents where all others are not.
+    """Moves a hit of the `named` documents to the last of the first `count` places, if none is among them.
 
-    The scores stay in their places, so that they fall from first to last.
+    Scores stay at their positions, so that they fall from first to last.
     """
     at = next((place for place, hit in enumerate(hits) if hit.document_id in named), None)
     if count < _MIN_PLACES or at is None or at < count:
@@ -98,7 +98,7 @@ def with_place_for(hits: Sequence[Hit], named: Collection[int], count: int) -> l
 
 
 def distinct(hits: Iterable[Hit]) -> list[Hit]:
-    """The hits without those that repeat a better one: the same words, or mostly the same span of a page."""
+    """Removes hits that repeat a better one: the same words, or mostly the same span of a page."""
     kept: list[Hit] = []
     texts: set[str] = set()
     spans: dict[tuple[int, int | None], list[Hit]] = {}
@@ -114,11 +114,11 @@ def distinct(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def diverse(scores: Sequence[float], terms: Sequence[Collection[str]], count: int, diversity: float) -> list[int]:
-    """Indices of `count` items, each chosen for its score less what those before it already say.
+    """Selects `count` items by maximal marginal relevance: the score minus the similarity to earlier items.
 
-    `scores` fall from first to last; `diversity` 0 keeps their order, 1 looks at nothing but what is new. Two texts
-    are as alike as the share of the terms that both have, of those that either has. Off by default: at .2, nDCG@10
-    on Cranfield falls from .429 to .418, and R@5 on SQuAD and COVID-QA gains nothing.
+    `scores` fall from first to last; `diversity` 0 keeps their order, 1 counts novelty alone. The similarity of two
+    texts is the Jaccard index of their terms. Off by default: at .2, nDCG@10 on Cranfield falls from .429 to .418, and
+    R@5 on SQuAD and COVID-QA gains nothing.
 
     Source: Carbonell and Goldstein, "The use of MMR, diversity-based reranking", SIGIR 1998.
     """

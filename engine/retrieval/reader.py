@@ -30,14 +30,14 @@ from engine.retrieval.sentences import quotable
 from engine.retrieval.words import bare, is_mostly_latin, overlap, rarity, terms
 
 MAX_QUOTES = 3
-# Fitted like the calibration: what makes a sentence of an answered question hold the gold answer.
+# Fitted like the calibration, to predict which sentence contains the correct answer.
 MEANING_WEIGHT, OVERLAP_WEIGHT, PASSAGE_WEIGHT = 0.27, 0.44, 0.29
 LACK_PENALTY = 0.09
 
 # A second quote must be nearly as good as the first.
 _MIN_SHARE_OF_BEST = 0.75
 # How many sentences are embedded: half of them the best by words, the rest in the order of the best passages.
-# More of them do not find the gold answer more often (SQuAD, COVID-QA), and each takes milliseconds.
+# More of them do not find the correct answer more often (SQuAD, COVID-QA), and each takes milliseconds.
 _MAX_EMBEDDED = 8
 _DEFINITION_BONUS = 0.3
 
@@ -104,7 +104,7 @@ class Reader:
 
     def listed(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
         """The sentences worth a closer look, each with how well it fits by words."""
-        # A document that is read through does not come best first.
+        # Passages of a document that is read through are not sorted by score.
         found = sorted(candidates(passages), key=lambda one: -passages[one.passage].score)
         by_words = scored_by_words(question, found, [passage.score for passage in passages])
         return shortlist(by_words) if self._knows_language_of(question) else by_words
@@ -149,10 +149,10 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
 
 
 def scored_by_words(question: str, sentences: Sequence[Candidate], passage_scores: Sequence[float]) -> list[Candidate]:
-    """Each with the share of the question's terms it names, by weight; what is rare among them weighs more.
+    """Scores each sentence by the weighted share of the question's terms in it; rare terms weigh more.
 
-    To its score count the passage's own, "X is …" for "What is X?", and that it has a number or a name where one is
-    asked for.
+    The score also includes that of the passage, a bonus for "X is …" if the question is "What is X?", and a penalty if
+    the question asks for a number or a name and the sentence has none.
     """
     wanted, names = terms(question), names_of(question)
     weights = rarity(one.terms for one in sentences)

@@ -1,10 +1,9 @@
 """Recognising filters in a question's own words, in English, German and Spanish.
 
-"What do the PDFs changed in 2024 say about rent?" is confined to what was changed then. Careful on purpose: a wrong
-filter hides the answer. So a type needs its article ("in PDFs" may ask about PDFs as such), a date must be one of
-files ("files changed in 2024"; "documents of 1945" tell of that year, whenever they were saved), a name must be one
-of the library's, and a sentence with a "not" in it is not read at all.
-Pure but for looking names up.
+"What do the PDFs changed in 2024 say about rent?" is limited to PDFs changed then. Deliberately cautious, because a
+wrong filter hides the answer. So a type needs an article ("in PDFs" may ask about PDFs in general), a date must refer
+to files ("files changed in 2024"; "documents of 1945" may be about that year), a name must exist in the library, and
+sentences with a negation are ignored. Pure except for looking up names.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from engine.retrieval.words import terms
 
 FindPaths = Callable[[Collection[str]], Named]
 
-# What is left of a question must still say what is asked.
+# The question without the recognised words must have at least this many terms.
 _MIN_TERMS_LEFT = 2
 
 _PREPOSITION = r"(?:in|inside|from|within|across|among|of|aus|von|unter|innerhalb(?:\s+von)?|en|de|entre|dentro\s+de)"
@@ -36,7 +35,7 @@ _ARTICLE = (
 _KIND = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(KIND_OF_WORD, key=len, reverse=True))
 _FILES = "files|documents|docs|notes|dateien|dokumenten|dokumente|unterlagen|notizen|archivos|documentos|ficheros|notas"
 _PLACE = r"(?:in|inside|from|within|across|among|aus|innerhalb|en|entre|dentro\s+de)"
-# "The deadline of the presentations" is about presentations; which or how many of them are those of the library.
+# "The deadline of the presentations" is about presentations in general; with one of these words it is about files.
 _SOME = (
     r"(?:which|how\s+(?:many|much)|each|every|any|ones?|two|three|\d+|all|most|many|some|several|few|half|both"
     r"|out|inside|latest|newest|oldest|first|last|list|summary|overview|contents?|pages?|sheets?|slides?|parts?|titles?"
@@ -52,7 +51,7 @@ _TYPES = re.compile(
     rf"(?P<said>{_PREPOSITION}\s+{_ARTICLE}\s+(?P<kind>{_KIND})))(?!\w)",
     re.IGNORECASE,
 )
-# Whatever is denied, and however far away: to look everywhere is never wrong. Names stand in Chinese questions, too.
+# Any negation in the sentence disables filters, because searching everywhere is never wrong.
 _DENIED = re.compile(
     r"不[要看用在包含查搜]|(?<!是)不是|没有?[在用看]|沒有?[在用看]|勿|[别別][看用查搜管]|无视|無視|忽略|除[了去非]|[以之除]外|n['’]t\b"
     r"|\b(?:not|cannot|never|no|none|neither|nor|except|exclud\w+|besides|without|other\s+than|rather\s+than"
@@ -76,7 +75,7 @@ _RELATIONS = {
 }
 _FROM = frozenset({"from", "of", "von", "vom", "aus", "de", "del"})
 _RELATION = "|".join(word.replace(" ", r"\s+") for word in sorted(_RELATIONS, key=len, reverse=True))
-# "From 2024 on" reaches to today; but "from 2024 on taxes" and "von letzter Woche an Anna" say what they are about.
+# "From 2024 on" reaches to today, but not in "from 2024 on taxes" and "von letzter Woche an Anna".
 _ONWARDS = (
     r"(?:(?:(?:and|und|y)\s+)?(?:onwards?|upwards|en\s+adelante)\b"
     r"|(?:on|an|ab)(?=\s*(?:[,.;:?!)]|$)"
@@ -84,7 +83,7 @@ _ONWARDS = (
     r"|(?:to|up\s+to|through|until|till|bis|hasta)\s+"
     r"(?:now|today|date|(?:the\s+)?present|jetzt|heute|ahora|hoy|la\s+fecha)\b)"
 )
-# What says of which year, or how far from a date, in a way that we do not read.
+# Additions to a date that we do not understand ("of last year", "and later"); the date is ignored then.
 _ELSEWHEN = (
     r"(?:(?:of|in|de|del|des|der)\s+)?(?:(?:the|el|la)\s+)?(?:"
     r"last|next|previous|past|(?:letzt|nächst|vergangen|vorig|kommend)e[mnrs]?|pasad[oa]|[úu]ltim[oa]|próxim[oa]"
@@ -98,7 +97,7 @@ _DATED = re.compile(
     rf"(?P<lead>\b{_PREPOSITION}\s+(?:{_ARTICLE}\s+)?)?\b(?P<noun>(?P<kind>{_KIND})|{_FILES})\s+(?P<when>"
     rf"(?P<changed>{_CHANGED})?(?P<relation>{_RELATION})\s+(?P<date>{DATE})|(?:{_CHANGED})(?P<bare>{RELATIVE_DATE}))"
     rf"(?P<onwards>\s+{_ONWARDS})?(?!\s+(?:{_ONWARDS}|{_ELSEWHEN}))"
-    # "From March to June" is two dates, of which we have read one; and of "March 5" we would have read a part.
+    # Not in "from March to June", which has two dates, nor in "March 5", of which only a part would match.
     rf"(?!\.\d|\s*(?:,|-|–|/|\b(?:to|through|until|till|bis|hasta|and|or|und|oder|y|o|al?)\b)\s*(?:['’‘]?\d|{DATE}))"
     r"(?!\s+(?:(?:de|del|of)\s+)?['’‘]?\d)",
     re.IGNORECASE,
@@ -107,10 +106,10 @@ _DATED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What was read, empty where nothing was; `text` is the question without the words that said it.
+    """The recognised filters, empty if there are none; `text` is the question without the words for them.
 
-    The `…_told` say the same for people: "only PDF files", "changed since 2025-03-01". `names_file`: at least one of
-    the paths is beyond doubt.
+    The `…_told` fields describe them for users: "only PDF files", "changed since 2025-03-01". `names_file`: at least
+    one of the paths is certain.
     """
 
     text: str
@@ -126,14 +125,14 @@ class Recognised:
 
     @property
     def surely(self) -> Recognised:
-        """What can hardly be meant otherwise: names of what there is, but neither types nor dates."""
+        """Only the filters that are hardly misread: names that exist, but neither types nor dates."""
         names = Recognised(self.text, self.collection)
         return replace(names, paths=self.paths, paths_told=self.paths_told) if self.names_file else names
 
 
 @dataclass
 class _Reading:
-    """One question while it is read: what was found, and which spans said it."""
+    """The state of reading one question: the filters that were found, and the spans of their words."""
 
     question: str
     found: dict[str, object] = field(default_factory=dict)
@@ -144,7 +143,7 @@ class _Reading:
         self.spans.append((start, end))
 
     def is_denied(self, start: int, end: int) -> bool:
-        """Whether the sentence around a span denies anything; what the span itself says is a name."""
+        """Returns whether the sentence around a span has a negation outside of the span, which may be a name."""
         ends, denials = self._sentences
         last, following = bisect_left(ends, start) - 1, bisect_left(ends, end)
         begin = ends[last] if last >= 0 else 0
@@ -154,12 +153,12 @@ class _Reading:
 
     @cached_property
     def _sentences(self) -> tuple[list[int], list[tuple[int, int]]]:
-        """Where sentences end, and where something is denied: a long question is looked through once."""
+        """The ends of sentences, and the spans of negations; cached, because a question may be long."""
         ends = [match.start() for match in _SENTENCE_END.finditer(self.question)]
         return ends, [match.span() for match in _DENIED.finditer(self.question)]
 
     def rest(self) -> str:
-        """The question without the spans; all of it where too little would be left."""
+        """Returns the question without the spans; unchanged if too little would be left."""
         said = {index for start, end in self.spans for index in range(start, end)}
         left = "".join(" " if index in said else character for index, character in enumerate(self.question))
         rest = re.sub(r"\s+([?.!,;:])", r"\1", " ".join(left.split())).lstrip(",;: ")
@@ -167,13 +166,13 @@ class _Reading:
 
 
 def recognise(question: str, collections: Iterable[str], find_paths: FindPaths, today: date) -> Recognised:
-    """What the question's own words confine it to.
+    """Returns the filters in the question's own words.
 
     Args:
-        question: As it was typed.
+        question: The question as it was typed.
         collections: The names of all collections.
-        find_paths: Which files and folders of the library are called one of some names.
-        today: Counts "last week" back from here.
+        find_paths: Returns files and folders of the library with given names.
+        today: The date that "last week" is relative to.
     """
     reading = _Reading(question)
     _read_names(reading, find_paths)
@@ -205,10 +204,10 @@ def _told(one: Chosen) -> str:
 
 
 def _read_collection(reading: _Reading, collections: Iterable[str]) -> None:
-    """A collection by its name beside the word "collection"; none where several fit."""
+    """Recognises a collection by its name next to the word "collection"; none if several match."""
     matches = {name: match for name in collections if (match := _collection_pattern(name).search(reading.question))}
     longest = max(matches, key=len, default=None)
-    # "Rust" within "Rust book" is no second one.
+    # "Rust" within "Rust book" is not a second match.
     if longest is None or any(name.casefold() not in longest.casefold() for name in matches):
         return
     match = matches[longest]
@@ -223,7 +222,7 @@ def _collection_pattern(name: str) -> re.Pattern[str]:
     place = r"\b(?:in|from|within|aus|en|de)\s+(?:\b(?:the|my|our|der|meiner|la|mi)\s+)?"
     named = rf"{word}\s+{exact}(?!\w)|{exact}[\s-]+{word}\b"
     return re.compile(
-        # Whose collection it is makes it one in the world, not one of the library.
+        # "Collection of …" is something in the world, not in the library.
         rf"(?:{place})?\b{word}\s+{quoted}|(?:{place})?(?<!\w){quoted}\s+{word}\b"
         rf"|{place}(?:{named})(?!\s+(?:of|by|von|vom|der|des|del?)\b)",
         re.IGNORECASE,
@@ -231,7 +230,7 @@ def _collection_pattern(name: str) -> re.Pattern[str]:
 
 
 def _bounds(relation: str, days: Period) -> tuple[date | None, date | None]:
-    """The first and the last day that are meant. Raises OverflowError where the calendar does not reach so far."""
+    """Returns the first and the last day, None for no limit. Raises OverflowError outside of the calendar."""
     match relation:
         case "since":
             return days.first, None
@@ -246,7 +245,7 @@ def _bounds(relation: str, days: Period) -> tuple[date | None, date | None]:
 
 
 def _read_dates(reading: _Reading, today: date) -> None:
-    """One date that belongs to files; of several, we would not know which is meant."""
+    """Recognises one date that refers to files; none if there are several."""
     matches = list(_DATED.finditer(reading.question))
     if len(matches) != 1 or reading.is_denied(*matches[0].span()) or not _is_of_file(matches[0]):
         return
@@ -262,7 +261,7 @@ def _read_dates(reading: _Reading, today: date) -> None:
     try:
         since, until = _bounds(relation, days)
     except OverflowError:
-        # After the last day of the calendar, or before the first: that confines nothing.
+        # After the last day of the calendar, or before the first: no filter.
         return
     span = (match.start() if match["lead"] else match.start("when"), match.end())
     reading.note(
@@ -282,10 +281,10 @@ def _read_dates(reading: _Reading, today: date) -> None:
 
 
 def _is_of_file(match: re.Match[str]) -> bool:
-    """Whether a date is that of a file's last change, rather than what the file is about.
+    """Returns whether a date refers to a file's last change, and not to its content.
 
-    "Changed in 2024" is; "since 3 May 2024" and "from last week" are, for people look for files so. "Of 1945" and
-    "in May" are not, nor is a year or month alone after whatever word.
+    "Changed in 2024" does, and so do "since 3 May 2024" and "from last week", because people search for files in this
+    way. "Of 1945" and "in May" do not, nor does a year or month alone after any word.
     """
     if match["changed"] or match["bare"]:
         return True

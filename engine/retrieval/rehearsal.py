@@ -1,7 +1,7 @@
 """Rehearsal: artificial questions, searched for and read as all others are, and timed while no question is open.
 
-The offline profiler has sweeps measured by it, alone and beside steps of the model (rehearsing.py); what a sweep costs
-is learnt from them as from any other (cost.py).
+The offline profiler uses it to measure sweeps, alone and during steps of the model (rehearsing.py); the cost model
+learns from them as from all sweeps (cost.py).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from engine.retrieval.reader import Reader
 from engine.retrieval.search import Searcher
 from engine.retrieval.sentence_vectors import SentenceVectors
 
-# Words that are in most libraries, so that the index of words has something to do as well.
+# These words occur in most libraries, so that the word index is used as well.
 _TEXT = "Which date, amount and person are named in number {number} of what was agreed?"
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """So many batches of questions took `seconds` each; none where the library has nothing to find."""
+    """`num_batches` batches of questions took `seconds` each."""
 
     seconds: float
     num_batches: int
@@ -37,21 +37,21 @@ def rehearsed(
     is_wanted: Callable[[], bool],
     clock: Callable[[], float] = time.perf_counter,
 ) -> Searched | None:
-    """Searches for batches of questions and reads what was found, for so long at least; None where nothing is found.
+    """Searches for batches of questions and reads the results; returns None if nothing is found or it is not wanted.
 
     Args:
-        searcher: Of the library.
-        num_questions: Of a batch.
-        least_seconds: After so long no other batch is begun.
-        is_wanted: Asked between two batches.
-        clock: Seconds.
+        searcher: Searches the library.
+        num_questions: The size of a batch.
+        least_seconds: No further batch is started after this time.
+        is_wanted: Whether to continue; asked between steps.
+        clock: Returns seconds.
     """
     begun, num_batches = clock(), 0
     while not num_batches or (clock() - begun < least_seconds and is_wanted()):
-        # Words that were asked before would be found embedded.
+        # Other numbers in each batch, because embedded questions are cached.
         first = num_batches * num_questions
         queries = [Query(_TEXT.format(number=first + place)) for place in range(num_questions)]
-        # And sentences that were read before would be, too.
+        # A new cache, because embedded sentences are cached as well.
         vectors = SentenceVectors(Ledger())
         found = False
         try:

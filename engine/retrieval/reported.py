@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 def reported(error: Exception) -> RagdollError:
-    """The error itself where it has a sentence; else one, and what it was goes to the log."""
+    """Returns an error of ours unchanged; logs any other, and returns a RagdollError for it."""
     if isinstance(error, RagdollError):
         return error
     log.error("searching failed", exc_info=error)

@@ -1,8 +1,8 @@
 """Search: takes a batch of queries, and returns the best passages of the library for each.
 
-Two rankings, words (BM25) and meaning (cosine), are joined before any text is read; files whose names fit come a little
-higher, and a scan that says nothing to the question is found by its name at all. What the catalogue no longer knows is
-dropped here, so a removed document can never be cited, whatever the index still holds.
+Two rankings, by words (BM25) and by meaning (cosine), are merged before any text is read. Files whose names fit rank a
+little higher, and files whose text does not match, such as scans, can be found by name. Documents that the catalogue no
+longer knows are dropped here, so a removed document is never cited, whatever the index still has.
 """
 
 from __future__ import annotations
@@ -38,21 +38,22 @@ from engine.retrieval.standing import standing
 from engine.retrieval.whole import MAX_CHUNKS, Reading, is_looked_into, reading_of, steps_of
 from engine.retrieval.words import is_mostly_latin, terms
 
-# How many times as many texts are read as passages are wanted: some repeat others, and neighbours are joined.
+# Texts are read for this many times the wanted passages, because some repeat others, and neighbours are joined.
 _READ_PER_PASSAGE = 3
 _MIN_READ = 24
-# For how many queries texts are read together: one by one that takes a fifth of the search.
+# The number of queries whose texts are read together; one by one it would take a fifth of the search.
 _READ_AT_ONCE = 32
-# Reading pairs with a cross-encoder is slow, so only the best so far are read.
+# A cross-encoder is slow, so it only reads the best candidates.
 MAX_RERANKED = 24
-# A passage is a few chunks at most, of which its ordinal may be the first; the next one is among so many.
+# A passage has a few chunks at most, and its ordinal may be that of the first, so the next chunk is among this many.
 _CHUNKS_AHEAD = 5
-# Of so many files that only names speak for, the best rows are looked for; of so many, the first where there are none.
+# For this many files that match by name only, the best rows by words are used; for this many without any, the first
+# row.
 _MOST_BY_NAME, _MOST_OPENED = 16, 4
 
 
 class Texts(Protocol):
-    """What search needs of the table: which rows match some words, and their texts."""
+    """The methods of the table that search needs: rows that match words, and their texts."""
 
     def matching(self, query: str, limit: int, document_ids: Collection[int] | None = None) -> list[Found]: ...
 
@@ -98,10 +99,10 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """The merged rankings of a query: `scores` of the rows whose texts are to be read, the best first.
+    """The merged rankings of a query: `scores` of the rows whose texts are to be read, best first.
 
-    `best` are the highest scores by words and by meaning, for each text that was searched for with its number of terms,
-    of the `num_found` rows that they name. `named` are the documents that the query surely says the names of.
+    `best` has, for each text that was searched for, the highest scores by words and by meaning, and its number of
+    terms. `num_found` is the number of ranked rows. `named` are documents whose names the query certainly mentions.
     """
 
     query: Query
@@ -113,7 +114,7 @@ class _Ranked:
     named: frozenset[int]
 
     def strength(self, num_chunks: int) -> Strength:
-        """Of what fits best, whichever text it fits."""
+        """Returns the best values over all texts that were searched for."""
         each = [Strength.of(*best, num_chunks) for best in self.best]
         return Strength(max(one.words for one in each), max(one.meaning for one in each))
 
@@ -171,20 +172,20 @@ class Searcher:
         ]
 
     def _meant(self, query: Query) -> SearchResult | Query:
-        """What stands above, where that is wanted again and still there, or else what is to be searched for."""
+        """Returns the passages of the answer above if the query is about it, otherwise the query to search for."""
         if query.own and self._wants_whole(query.by_itself):
             return query.by_itself
         return (standing(query, self._documents) or query.by_itself) if query.above else query
 
     def _wants_whole(self, query: Query) -> bool:
-        """Whether it asks for all of the one document that it can find, and can have that."""
+        """Returns whether it asks for all of the only document that it can find, and that is possible."""
         only = self._confined(query).only_document if query.limit is None else None
         document = self._documents.located({only}).get(only) if only is not None else None
         wanted = asks_whole(query.text, os.path.basename(document.path)) if document is not None else None
         return document is not None and wanted is not None and is_looked_into(document.num_chunks, wanted)
 
     def _searched_wider(self, queries: Sequence[Query], pauses: Pauses | None) -> list[SearchResult]:
-        """Confined to what their words say, and without that where nothing is found there."""
+        """Searches with the filters of the queries' words, and again with fewer where nothing is found."""
         confinements = [self._confined(query) for query in queries]
         pauses = pauses or Pauses()
         results = self._searched(queries, confinements, pauses)
@@ -197,11 +198,11 @@ class Searcher:
         return results
 
     def breadths(self) -> tuple[Breadth, ...]:
-        """The breadths at which a search can run now, from the narrowest."""
+        """Returns the breadths at which a search can run now, narrowest first."""
         return breadths(self._settings.candidates, self._index.num_cold, self._reranker is not None)
 
     def following(self, passage: Passage) -> tuple[Passage, ...]:
-        """The chunks that follow a passage in its document, in order; none once it has left the library."""
+        """Returns the chunks after a passage in its document, in order; none once it was removed from the library."""
         hits = self._table.hits_at(passage.document_id, passage.ordinal + 1, _CHUNKS_AHEAD)
         documents = self._documents.located({passage.document_id})
         return tuple(_passage(hit, documents[hit.document_id]) for hit in hits if hit.document_id in documents)
@@ -220,7 +221,7 @@ class Searcher:
         each = [_each(query, confinement) for query, confinement in zip(queries, confinements, strict=True)]
         every = [one for some in each for one in some]
         by_meaning = iter(self._by_meaning([query for query, _ in every], [one for _, one in every], pauses))
-        # What BM25 knows of how rare a word is it has from all chunks, wherever a query is confined to.
+        # All chunks, because BM25 computes how rare a word is from all of them, even with filters.
         num_chunks = self._documents.extent(None, ANYWHERE).chunks
         ranked = [
             self._ranked(
@@ -249,8 +250,8 @@ class Searcher:
         return pauses.by_words[wanted]
 
     def _named(self, query: Query, confinement: Confinement, texts: Sequence[str]) -> dict[int, float]:
-        """The documents that can be found of whose names one of the texts says something, and how much of them."""
-        # Of an answer that is being written, hardly a word is said of a file; and one file alone needs no name.
+        """Returns documents within the filters whose names match one of the texts, and how well, best first."""
+        # The text of an answer hardly names files, and a single file needs no name.
         if self._names is None or query.asked or confinement.only_document is not None:
             return {}
         named: dict[int, float] = {}
@@ -264,7 +265,7 @@ class Searcher:
         return {document_id: named[document_id] for document_id in sorted(stored, key=lambda one: (-named[one], one))}
 
     def _by_name(self, text: str, named: Mapping[int, float], known: Collection[int], pauses: Pauses) -> list[Found]:
-        """The best rows of files that nothing but their names speaks for: by their words, or else the first."""
+        """Returns the best rows of files that match by name only: by words, or otherwise the first row."""
         missing = [document_id for document_id in named if document_id not in known][:_MOST_BY_NAME]
         if not missing:
             return []
@@ -277,7 +278,7 @@ class Searcher:
     def _by_meaning(
         self, queries: Sequence[Query], confinements: Sequence[Confinement], pauses: Pauses
     ) -> list[list[Found]]:
-        """The dense ranking of each query; empty if the embedder does not know the query's language."""
+        """Returns the dense ranking of each query; empty if the embedder does not know its language."""
         ranked: list[list[Found]] = [[] for _ in queries]
         readable = [index for index, query in enumerate(queries) if self._can_embed(query.text)]
         texts = tuple(confinements[index].text for index in readable)
@@ -309,7 +310,7 @@ class Searcher:
         found: Sequence[tuple[str, Sequence[Found], Sequence[Found]]],
         pauses: Pauses,
     ) -> _Ranked:
-        """From what was `found` for each text, by its words and by its meaning, and from what files are called."""
+        """Merges what was `found` for each text by words and by meaning, and matches by file name."""
         only = [confinement.only_document] if confinement.only_document is not None else []
         rows_of_all = {row.document_id for _, *both in found for rows in both for row in rows}
         named = self._named(query, confinement, [text for text, *_ in found])
@@ -321,7 +322,7 @@ class Searcher:
             known = {row.document_id for row in (*by_words, *by_meaning)}
             by_name = self._by_name(text, named, known, pauses)
             fused_each.append(fused([*by_words, *by_name], by_meaning, num_terms, self._settings.words_weight))
-            # A name is no sign that a file answers the question.
+            # A matching name does not show that a file answers the question.
             best.append((_best(by_words), _best(by_meaning), num_terms))
         ranked, surely = lifted(averaged(fused_each), named), surely_named(named)
         limit = self._limit(query)
@@ -355,9 +356,9 @@ class Searcher:
         return SearchResult(passages, scope, strength, confinement.recognised, confinement.surely, asks_all, told)
 
     def _read_through(self, ranked: _Ranked, texts: Mapping[str, Hit]) -> tuple[Wanted | None, Reading | None]:
-        """What the query wants of all of the one document it can find; and what to read of that, None for what ranks.
+        """Returns what the query wants of the only document that it can find, and what to read; None uses the ranking.
 
-        Who says how many passages to find gets those.
+        A query with an explicit number of passages always uses the ranking.
         """
         query, only = ranked.query, ranked.confinement.only_document
         document = ranked.documents.get(only) if only is not None and query.limit is None else None
@@ -374,13 +375,13 @@ class Searcher:
         return wanted, reading_of(scored, document.num_chunks, wanted, self._room)
 
     def _chunks(self, document_id: int, num_chunks: int) -> list[Hit]:
-        """All of a document, or a selection that represents it where it is too long."""
+        """Reads all chunks of a document, or a selection if it is too long."""
         if num_chunks <= MAX_CHUNKS:
             return self._table.hits_of((document_id,))
         return [hit for step in steps_of(num_chunks) for hit in self._table.hits_at(document_id, step, 1)]
 
     def _chosen(self, ranked: _Ranked, texts: Mapping[str, Hit], pauses: Pauses) -> list[Hit]:
-        """The resulting passages: with texts, without repetitions, joined with their neighbours."""
+        """Returns the final passages: with texts, without repetitions, joined with their neighbours."""
         query, scores = ranked.query, ranked.scores
         limit = self._limit(query)
         hits = distinct(replace(texts[id_], score=scores[id_]) for id_ in scores if id_ in texts)
@@ -404,7 +405,7 @@ class Searcher:
         if (scores := pauses.reranked[read]) is None:
             return list(hits)
         order = sorted(range(len(best)), key=lambda index: -scores[index])
-        # The fused scores stay in their places, so that they fall from the first passage to the last.
+        # The fused scores stay at their positions, so that they fall from first to last.
         return [replace(best[index], score=place.score) for index, place in zip(order, best, strict=True)] + list(rest)
 
     def _diversified(self, hits: Sequence[Hit], limit: int) -> list[Hit]:
@@ -419,14 +420,14 @@ class Searcher:
         return self._settings.passages if query.limit is None else max(0, query.limit)
 
     def _candidates(self, query: Query) -> int:
-        """At least as many as are wanted in the end, however few were requested."""
+        """Returns the candidates per ranking, at least as many as passages are wanted."""
         candidates = self._settings.candidates if query.breadth is None else query.breadth.candidates
         return max(candidates, self._limit(query))
 
 
 def _each(query: Query, confinement: Confinement) -> list[tuple[Query, Confinement]]:
-    """The texts to search for: the query, and for a follow-up also the query with the questions before it."""
-    # A look searches for the written text of an answer; the questions only filter it.
+    """Returns the texts to search for: the query, and for a follow-up also the query with the questions before it."""
+    # A look searches for the text of an answer; the questions only filter it.
     if not confinement.together or query.asked:
         return [(query, confinement)]
     together = replace(query, text=query.together), replace(confinement, text=confinement.together)

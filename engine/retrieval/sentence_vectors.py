@@ -12,10 +12,10 @@ from engine.memory.ledger import Ledger
 from engine.partitions.rows import Vectors
 
 MAX_SENTENCES = 8192
-# What a kept sentence takes besides its vector: the text as key, and the map's entry.
+# The memory of a cached sentence besides its vector: the text as key, and the entry.
 _ENTRY_BYTES = 600
 _LEDGER_STEP_BYTES = 2**18
-# Of sentences that are embedded ahead: sorted by length, more of them at once gain nothing, and somebody may wait.
+# The batch size for embedding ahead: larger batches gain nothing, and a user may be waiting.
 _AT_ONCE = 16
 
 
@@ -29,7 +29,7 @@ class SentenceVectors:
         self._lease = ledger.take("retrieval", "vectors of sentences", "ram", 0)
 
     def of(self, embedder: Embedder, sentences: Sequence[str]) -> Vectors:
-        """Vectors (n, d) of `sentences`, in their order; only what is not kept is embedded.
+        """Returns vectors (n, d) of `sentences`, in order; only those that are not cached are embedded.
 
         Raises:
             EmbedderUnavailable: The embedding model cannot be loaded.
@@ -41,9 +41,9 @@ class SentenceVectors:
         return np.stack(vectors) if vectors else np.zeros((0, embedder.dimensions), dtype=np.float32)
 
     def embedded_ahead(self, embedder: Embedder, sentences: Sequence[str]) -> Iterator[None]:
-        """Has those embedded that are not kept; each yield is a place to let others by. Raises as `of` does.
+        """Embeds sentences that are not cached; each yield is a place to let others go first. Raises as `of` does.
 
-        What is of like length is embedded together: a batch takes as long as if all were as long as its longest.
+        Sentences of similar length are embedded together, because shorter ones are padded to the longest of a batch.
         """
         missing = self._missing(embedder, sentences)
         lengths = embedder.lengths(missing)
@@ -53,12 +53,12 @@ class SentenceVectors:
             yield
 
     def close(self) -> None:
-        """Gives the memory back. A second call does nothing."""
+        """Releases the memory. A second call does nothing."""
         self._kept.clear()
         self._lease.release()
 
     def _missing(self, embedder: Embedder, sentences: Sequence[str]) -> list[str]:
-        """Those that are to be embedded, each once; with another model than before that is all of them."""
+        """Returns the sentences to embed, each once; all of them if the model has changed."""
         if embedder.identity != self._identity:
             self._kept.clear()
             self._identity = embedder.identity
@@ -75,7 +75,7 @@ class SentenceVectors:
         self._note()
 
     def _note(self) -> None:
-        # Asked for each question, and all are of one model.
+        # All vectors have the same size, so the sum need not be computed for each question.
         each = next(iter(self._kept.values())).nbytes + _ENTRY_BYTES if self._kept else 0
         held = each * len(self._kept)
         if abs(held - self._lease.num_bytes) >= _LEDGER_STEP_BYTES:

@@ -1,7 +1,7 @@
 """Sentences: where the whole, quotable sentences of a passage begin and end.
 
-Pure, and by spans: what is quoted must be found again, letter by letter, on the page it came from. Hard-wrapped
-lines belong together; headings, code, tables, markup and the torn first and last sentence of a chunk are left out.
+Sentences are returned as spans, so that a quote can be found again, character by character, on its page. Hard-wrapped
+lines are joined; headings, code, tables, markup and incomplete sentences at the start of a chunk are left out. Pure.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _ABBREVIATIONS = """
     sec ch vol vols no nos pp p ed eds inc ltd co corp bros e.g i.e a.m p.m u.s u.k u.n jan feb mar apr jun jul aug
     sep sept oct nov dec bzw usw z.b d.h u.a bspw ggf mio mrd vgl inkl bzgl evtl sog sra dra
 """
-# These are words as well, where no number follows: "§ 573 Abs. 2", "he studied art. The".
+# Abbreviations only before a number ("§ 573 Abs. 2"), otherwise words ("he studied art. The").
 _NO_END_BEFORE_NUMBER = frozenset({"abs", "nr", "art", "ziff", "tel", "gem", "núm", "no"})
-# What a German ordinal is of: "am 1. April", "im 19. Jahrhundert", each a number and a word with a capital.
+# Nouns after German ordinals ("am 1. April", "im 19. Jahrhundert"), whose full stop does not end a sentence.
 _COUNTED = """
     Januar Jänner Februar März Mai Juni Juli Oktober Dezember Jahrhundert Jahrhunderts
     Jahrtausend Quartal Quartals Halbjahr Halbjahres Lebensjahr Lebensjahres Geburtstag Tag Tages Monat Monats Woche
@@ -31,7 +31,7 @@ _CJK_END = "。！？｡"
 _CLOSING = "\"'”’»)]}」』）】*_`"
 _END = re.compile(rf"(?:[.!?…]+|[{_CJK_END}]+)[{re.escape(_CLOSING)}]*")
 _LAST_WORD = re.compile(r"[^\s(\[“\"'‘«]+$")
-# Months of English, too: they are of the number only where German words stand before it.
+# Months that are spelled alike in English: the number is an ordinal only after these German words.
 _COUNTED_BEHIND = r"(?<=\b(?:am|um|im|ab)\s)|(?<=\b(?:vom|zum|bis|der|dem|den|und)\s)"
 _ORDINAL = re.compile(
     r"\d{1,2}\.[ \t\n]+(?:" + "|".join(_COUNTED.split()) + r")\b"
@@ -45,7 +45,7 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re
 _HEADING = re.compile(r"[ \t>]*#{1,6}[ \t]|.*\n[ \t]*(?:={3,}|-{3,})[ \t]*$")
 _TABLE = re.compile(r"[ \t]*\|.*\||.*\t.*\t|[ \t]*[-|: ]+$")
 _MARKUP_LINE = re.compile(r"[ \t]*(?:</?[A-Za-z][^>]*>|!\[[^\]]*\]\([^)]*\)|\[[^\]]+\]:\s)")
-# A clause may end with a semicolon as well: then something else has to look like code.
+# A clause of prose may end with a semicolon as well, so something else must look like code.
 _STATEMENT = r"\)\)\s*;\s*$|\]\s*;\s*$|\s=\s.*;\s*$|^\s*(?:return|let|var|const|int|import|use|using|package)\b.*;\s*$"
 _CODE = re.compile(
     rf"[{{}}]\s*$|{_STATEMENT}|^\s*(?:[#@]\[|//|/\*|\$ |>>> )|\w\([^)]*\)\s*[{{;:]|(?:=>|->|:=|==|!=|&&|\|\|)",
@@ -68,9 +68,9 @@ class Sentence:
 
 
 def quotable(text: str, *, may_be_torn: bool) -> list[Sentence]:
-    """The sentences of a passage that can stand alone, in order.
+    """Returns the sentences of a passage that can stand alone, in order.
 
-    `may_be_torn` says that the text begins somewhere in its page, perhaps in the middle of a sentence.
+    `may_be_torn`: the text does not begin at the start of its page, so its first sentence may be incomplete.
     """
     found = [sentence for start, end in _paragraphs(text) for sentence in _sentences(text, start, end)]
     whole = found[1:] if may_be_torn and _begins_torn(text) else found
@@ -78,12 +78,12 @@ def quotable(text: str, *, may_be_torn: bool) -> list[Sentence]:
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    """Where each sentence of running text begins and ends, marks included, white space around it not."""
+    """Returns start and end of each sentence of running text, with its punctuation, without white space around it."""
     return [(sentence.start, sentence.end) for sentence in _sentences(text, 0, len(text))]
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Paragraphs, list items and single lines of prose; code, headings, tables and markup are passed over."""
+    """Yields paragraphs, list items and single lines of prose; skips code, headings, tables and markup."""
     for start, end in _outside_fences(text):
         for block_start, block_end in _between(_BLANK, text, start, end):
             yield from _prose(text, block_start, block_end)
@@ -101,7 +101,7 @@ def _between(separator: re.Pattern[str], text: str, start: int, end: int) -> Ite
 
 
 def _prose(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The prose in a block of lines: list items apart from each other, wrapped lines joined."""
+    """Yields the prose in a block of lines: list items separately, wrapped lines joined."""
     begin: int | None = None
     for line_start, line_end in _between(re.compile("\n"), text, start, end):
         item = _ITEM.match(text, line_start, line_end)
@@ -119,7 +119,7 @@ def _prose(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _goes_on_with_ordinal(text: str, begin: int, line_start: int) -> bool:
-    """Whether the line is no item but was wrapped before "15. Januar": what stands before it asks for that."""
+    """Returns whether the line is not a list item but was wrapped before an ordinal ("am / 15. Januar")."""
     if not _ORDINAL.match(text, line_start):
         return False
     before = text[max(begin, line_start - 40) : line_start].split()
@@ -140,7 +140,7 @@ def _sentences(text: str, start: int, end: int) -> Iterator[Sentence]:
 
 
 def _ends_here(text: str, mark: re.Match[str], end: int) -> bool:
-    """Whether a sentence ends at these marks: not after abbreviations, initials, in numbers or file names."""
+    """Returns whether a sentence ends at these marks: not after abbreviations, nor in numbers or file names."""
     if mark.end() >= end:
         return True
     if mark[0][0] in _CJK_END:
@@ -175,7 +175,7 @@ def _trimmed(text: str, start: int, end: int, *, is_complete: bool) -> Iterator[
 
 
 def _can_stand_alone(words: str) -> bool:
-    """Long enough to say something, short enough to quote, no code; and no question, which answers nothing."""
+    """Returns whether a sentence can be quoted: long and short enough, and neither code nor a question."""
     is_question = words.rstrip(_CLOSING).endswith(("?", "？"))
     if is_question or len(words) > MAX_CHARACTERS or _CODE.search(words):
         return False

@@ -12,7 +12,7 @@ from engine.retrieval.query import Query, SearchResult
 
 
 def standing(query: Query, documents: KnownDocuments) -> SearchResult | None:
-    """What stands above and is wanted again, as far as the library and the filters still have it; None: nothing."""
+    """Returns the passages above that are still in the library and within the filters; None if there are none."""
     known = documents.located({passage.document_id for passage in query.above})
     ids = documents.ids_in_scope(query.collection, query.filters)
     passages = tuple(
@@ -23,6 +23,6 @@ def standing(query: Query, documents: KnownDocuments) -> SearchResult | None:
     if not passages:
         return None
     scope = Scope(len(passages), len(passages), len({passage.document_id for passage in passages}))
-    # They were found for the question before, which is read for again.
+    # They were found for the earlier question, which is read again.
     best = min(1.0, max(passage.score for passage in passages))
     return SearchResult(passages, scope, Strength(best, best), follows=ABOUT_THE_ANSWER)

@@ -1,9 +1,9 @@
 """The queue of searches and its order: users at the window before scripts, and no more at once than helps.
 
-RAGDoll's retrieval worker takes all questions that wait, since a sweep costs little more than one query. With a backlog
-that would be thousands of questions with their passages in memory, hours before a model gets to them, and a user at
-the window behind all of them. So scripts' questions are searched only a bounded number ahead of the answers (the
-bounded queue between the two pipelines), and others overtake them.
+RAGDoll's retrieval worker takes all waiting questions, since a sweep of many costs little more than one query. With a
+backlog that would be thousands of questions with their passages in memory, hours before a model reads them, and a user
+at the window would wait behind all of them. So only a limited number of scripts' questions is searched ahead of the
+answers (the bounded queue between the two pipelines), and other questions overtake them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whole documents: what is read when the document in question is small, or a question asks for all of it.
 
-What fits is read in full, page by page. Of what does not, passages spread evenly over the text are read, or those that
-rank best where all of a kind is wanted; always in the order of the text, as people would. A pointed question to a long
-document is none of this: there ranking chooses better, and reading takes its time. Pure.
+A document that fits is read completely, page by page. Of a longer one, passages spread evenly over the text are read,
+or the best ones if all items of a kind are wanted; always in the order of the text. A specific question about a long
+document is answered by ranking, which is better and faster. Pure.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from engine.partitions.rows import Hit
 from engine.retrieval.asks_whole import Wanted
 from engine.retrieval.joining import Room, estimated_tokens, in_order
 
-# So much is read whatever is asked: it is no more than ranking would choose.
+# A document up to this size is always read completely: ranking would choose as much.
 SMALL_TOKENS = 1500
-# And whoever looks for that looks into documents of no more chunks.
+# Documents with more chunks are not checked for that.
 _MAX_SMALL_CHUNKS = 32
 # Longer ones are not read in full only to choose from them.
 MAX_CHUNKS = 4096
-# What stands around a passage in a prompt: its number, the file's name, the page.
+# The tokens around a passage in a prompt: its number, the file's name, the page.
 _AROUND_TOKENS = 16
-# Of a document that does not fit, about so many passages are read, of one chunk at least.
+# The approximate number of passages that are read of a document that does not fit, each of at least one chunk.
 USUAL_PASSAGES = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read of a document, in the order of its text, and of how many such parts it consists."""
+    """The parts of a document that are read, in the order of its text, and the number of all its parts."""
 
     parts: tuple[Hit, ...]
     num_parts: int
 
 
 def is_looked_into(num_chunks: int, wanted: Wanted | None) -> bool:
-    """Whether a document of so many chunks may be read otherwise than by ranking."""
+    """Returns whether a document with this many chunks may be read without ranking."""
     if wanted is None:
         return num_chunks <= _MAX_SMALL_CHUNKS
     return wanted == "gist" or num_chunks <= MAX_CHUNKS
 
 
 def steps_of(num_chunks: int) -> list[int]:
-    """The ordinals that stand for a document of too many chunks to look at."""
+    """Returns the ordinals of chunks that represent a document with too many chunks."""
     return spread(num_chunks, USUAL_PASSAGES, ())
 
 
 def reading_of(chunks: Iterable[Hit], num_chunks: int, wanted: Wanted | None, room: Room) -> Reading | None:
-    """What to read of a document; None where ranking chooses better.
+    """Returns what to read of a document; None if ranking is better.
 
     Args:
-        chunks: All of it, or what stands for it; each with how well it fits the question, 0 where it was not found.
-        num_chunks: How many it has.
+        chunks: All chunks, or those that represent it; each with its score for the question, 0 if it was not found.
+        num_chunks: The number of its chunks.
         wanted: What the question wants of it.
-        room: What passages may take.
+        room: How large passages may be.
     """
     chunks = list(chunks)
     num_unseen = max(0, num_chunks - len(chunks))
@@ -70,7 +70,7 @@ def reading_of(chunks: Iterable[Hit], num_chunks: int, wanted: Wanted | None, ro
 
 
 def spread(count: int, number: int, begins: Sequence[int]) -> list[int]:
-    """`number` of `count` places, one from each of as many equal stretches: the first of them that begins something."""
+    """Selects `number` of `count` places, one per equal range: the first in it that is among `begins`, or its start."""
     places = []
     for stretch in range(number):
         first, end = stretch * count // number, (stretch + 1) * count // number
@@ -86,14 +86,14 @@ def _spread(parts: Sequence[Hit], most: int) -> list[int]:
         return _cost([parts[place] for place in spread(len(parts), number, begins)]) <= most
 
     number = bisect_right(range(1, len(parts)), False, key=lambda number: not fits(number))
-    # More places need not be dearer ones.
+    # The cost need not rise with the number of places, so the binary search may be wrong.
     while number > 1 and not fits(number):
         number -= 1
     return spread(len(parts), max(1, number), begins)
 
 
 def _best(parts: Sequence[Hit], most: int) -> list[int]:
-    """The best of them as far as they fit; then from the beginning on."""
+    """Selects the best parts that fit, in the order of the text; parts with equal scores from the beginning on."""
     chosen = list[int]()
     for place in sorted(range(len(parts)), key=lambda place: -parts[place].score):
         most -= _cost([parts[place]])

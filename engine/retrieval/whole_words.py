@@ -1,6 +1,6 @@
 """The words by which a question asks for all of a document, and those that may stand beside them, in five languages.
 
-All in small letters. What is not among them is taken for what the question is about, and makes it ask for a part.
+All in lower case. Any other word is assumed to be what the question is about, so that it asks for a part.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _UNIT = (
     r"(?:sentences?|words?|paragraphs?|lines?|bullet\s+points?|bullets?|sätzen?|satz|wörtern|worten|absätzen|absatz"
     r"|zeilen|stichpunkten|frases?|palabras|párrafos?|líneas|phrases?|mots|paragraphes?|lignes)"
 )
-# How long it may be, in which form, and for whom.
+# Requests about length, form and audience.
 SHAPE = _any_of(
     r"(?:(?:in|with|of|as|auf|mit|als|en|con|avec)\s+)?(?:(?:a|about|only|just|at\s+most|höchstens|maximal|etwa)\s+)?"
     rf"{_NUMBER}[\s-]+(?:(?:short|brief|kurzen)\s+)?{_UNIT}",
@@ -82,7 +82,7 @@ SHAPE = _any_of(
     r"\s+\w+(?:\s+\w+){0,2}$",
 )
 
-# What of it counts most: all of it is read for that, too, unless that is a part.
+# Requests about the focus: the whole document is read, unless the focus is a part.
 FOCUS = re.compile(
     r"(?<!\w)(?:"
     r"with\s+(?:(?:an?|special|particular|strong|clear|main)\s+)*(?:focus|emphasis|attention)\s+(?:on|upon|to)"
@@ -99,12 +99,12 @@ FOCUS = re.compile(
     r")\s+(?P<on>.+?)(?=\s+zusammen(?:fassen)?$|$)"
 )
 CHINESE_FOCUS = re.compile(
-    # "重点是什么？" asks for what counts, where "重点关注风险" says what does.
+    # "重点是什么？" asks for the main points, while "重点关注风险" names the focus.
     r"[,，;；、\s]*(?:(?:并|並|请|請)?(?:(?:重点|重點)(?!(?:内容|內容)?(?:是|有|[讲講说說](?:了|的是)?)?些?(?:什[么麼]|哪些|哪几点|哪幾點|什么内容)?[?？。]?\s*$)"
     r"|着重|著重|侧重|側重)|(?:特别|特別|尤其)(?:是|关注|關注))(?P<on>.+)$"
 )
 
-# What is no document but lies in one, whatever stands around it.
+# Words for parts of a document.
 _PARTS = """
     clause clauses section sections chapter chapters paragraph paragraphs part parts page pages table tables figure
     appendix annex item items point points passage passages slide sheet row column footnote introduction conclusion
@@ -116,7 +116,7 @@ _PARTS = """
     chapitre chapitres paragraphe partie parties tableau annexe pièce ligne colonne début fin moitié
 """
 PARTS = frozenset(_PARTS.split())
-# A document of whatever kind: "this thesis"; but "the position" may be one that somebody holds.
+# Any noun after "this" may be the document: "this thesis"; not after "the", because "the position" may be a job.
 POINTED_AT = re.compile(
     r"(?<!\w)(?:this|diese[mnrs]?|est[ea]|cet(?:te)?|ce)\s+(?!(?:about|on|of|über|zu|sobre|de|sur)\b)"
     r"(?P<noun>[^\W\d_]+(?:\s+[^\W\d_]+)?)"

@@ -13,8 +13,8 @@ from engine.partitions.stop_words import STOP_WORDS
 # Han, kana, hangul, Thai, Lao, Khmer and Burmese: written without spaces, or with glued particles.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af"
 _RUN = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
-# Signs count where they touch what they change: before and after numbers, in C++ and C#, between what is compared.
-# Bullets, marks of quotation and headings, hyphens, paths ("Home > Rent") and the plus of a telephone number do not.
+# Signs count if they change the meaning: before and after numbers, in C++ and C#, in comparisons. Bullets, quotation
+# and heading marks, hyphens, paths ("Home > Rent") and the plus of a telephone number do not.
 _COMPARES = r"[ \t]*(?:!=|[<>=≤≥≠]+)"
 _WORD_OR_SIGN = re.compile(
     r"[^\W_]+|(?!^)(?<!\w)(?<!\d[ \t])-(?=[.,]?\d)|(?<!\w)±(?=[.,]?\d)"
@@ -30,19 +30,19 @@ _LATIN = re.compile(r"[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]")
 
 
 def is_mostly_latin(text: str) -> bool:
-    """Whether at least half of the letters are Latin; text without letters counts as Latin."""
+    """Returns whether at least half of the letters are Latin; text without letters counts as Latin."""
     letters = sum(character.isalpha() for character in text)
     return 2 * len(_LATIN.findall(text)) >= letters
 
 
 def bare(text: str) -> str:
-    """The words and what changes them, in order: copies of a text often differ in line breaks and marks only."""
+    """Returns words and meaningful signs, in order, as copies of a text often differ in the other characters."""
     plain = _SUM.sub(r"\2 \1", text.casefold().translate(_MINUS))
     return " ".join(map(str.strip, _WORD_OR_SIGN.findall(plain))) or text
 
 
 def terms(text: str) -> frozenset[str]:
-    """What the text is about: its words without stop words, stemmed; pairs of characters where words have no spaces."""
+    """Returns the stemmed words without stop words; pairs of characters for scripts without spaces."""
     found: set[str] = set()
     for run in _RUN.findall(_folded(text)):
         if _IS_UNSPACED.match(run):
@@ -53,7 +53,7 @@ def terms(text: str) -> frozenset[str]:
 
 
 def rarity(texts: Iterable[Collection[str]]) -> dict[str, float]:
-    """How much a term tells texts apart, by term: ln(1 + n / number of texts that hold it)."""
+    """Returns how well each term distinguishes texts: ln(1 + n / number of texts that contain it)."""
     counts: dict[str, int] = {}
     total = 0
     for text in texts:
@@ -64,7 +64,7 @@ def rarity(texts: Iterable[Collection[str]]) -> dict[str, float]:
 
 
 def overlap(wanted: Collection[str], present: Collection[str], weights: Mapping[str, float], unseen: float) -> float:
-    """The share, by weight, of the wanted terms that are present: 0 to 1. `unseen` weighs terms found nowhere."""
+    """Returns the weighted share of wanted terms that are present, 0 to 1; `unseen` weighs unknown terms."""
     total = sum(weights.get(term, unseen) for term in wanted)
     held = sum(weights.get(term, unseen) for term in wanted if term in present)
     return held / total if total else 0.0
@@ -83,7 +83,7 @@ def _is_latin_accent(character: str) -> bool:
 
 
 def _stem(word: str) -> str:
-    """The word without the commonest English endings: "threads" and "threading" meet "thread"."""
+    """Removes the most common English endings: "threads" and "threading" become "thread"."""
     if not word.isascii() or len(word) < 4 or not word.isalpha():
         return word
     for ending, rest in (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", "")):
