@@ -77,7 +77,8 @@ class Outside(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._looking: set[Wish] = set()
+        # Whether it was reported that nothing answers.
+        self._looking: dict[Wish, bool] = {}
         self._seen.connect(self._on_seen)
 
     def open_file(self, path: str, reason: str = "") -> None:
@@ -93,8 +94,10 @@ class Outside(QObject):
     def _look(self, wish: Wish) -> None:
         # If a thread hangs on this path, another one would hang as well.
         if wish in self._looking:
+            if self._looking[wish]:
+                self._tell_silent(wish)
             return
-        self._looking.add(wish)
+        self._looking[wish] = False
         QTimer.singleShot(PATIENCE_MS, self, lambda: self._tell_silent(wish))
         threading.Thread(target=self._look_on_thread, args=(wish,), name="looking outside", daemon=True).start()
 
@@ -106,11 +109,12 @@ class Outside(QObject):
 
     def _tell_silent(self, wish: Wish) -> None:
         if wish in self._looking:
+            self._looking[wish] = True
             words = self.tr("“%1” is not responding yet: its drive may be disconnected or asleep.")
             self.told.emit("notice", words.replace("%1", _name(wish.path)), "")
 
     def _on_seen(self, wish: Wish, seen: Seen) -> None:
-        self._looking.discard(wish)
+        self._looking.pop(wish, None)
         if seen.is_there and wish.verb == "open" and not is_run(wish.path):
             self._open(wish.path)
         elif seen.is_there:

@@ -112,8 +112,9 @@ class WindowSettings:
 
     `language` is a locale name such as "zh_CN", "" for the system's. `last_collection` is one collection; "" stands for
     all, or for the several in `last_collections` (JSON).
-    When the window was closed, `unsent_question` was in the prompt, `unsent_for_every_file` in the question for each
-    file, and `unsent_edits` (JSON by turn) in edited questions. `unsent_manner` (JSON) was chosen for a new chat before
+    When the window was closed, `unsent_question` was in the prompt of a new chat, `unsent_drafts` (JSON by chat) in
+    those of others, `unsent_for_every_file` in the question for each file, and `unsent_edits` (JSON by turn) in edited
+    questions. `unsent_choices` (JSON) were made for a new chat before
     its first question. `declines_multilingual`: the user does not want to be offered another embedding model.
     A dataclass with its own checks, because importing pydantic would delay the first paint by a quarter.
     """
@@ -127,9 +128,10 @@ class WindowSettings:
     last_collection: str = _setting("")
     last_collections: str = _setting("")
     unsent_question: str = _setting("")
+    unsent_drafts: str = _setting("")
     unsent_for_every_file: str = _setting("")
     unsent_edits: str = _setting("")
-    unsent_manner: str = _setting("")
+    unsent_choices: str = _setting("")
     answers_per_question: int = _setting(1, within=(1, MAX_ANSWERS))
     declines_multilingual: bool = _setting(False)
 

@@ -1,6 +1,7 @@
 """Files of chats that were set aside: renamed with all that belongs to them, and put back once they are of use.
 
-Earlier versions set aside what a newer one had written; that comes back once it can be read.
+Earlier versions set aside what a newer one had written; that comes back once it can be read, unless the present file
+has held chats: what a user has deleted from it may be in the older file too.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 log = logging.getLogger(__name__)
 _MARK = ".set-aside-"
 # The tables of what users make that depend on no other table; older files lack some of them.
 _TABLES = ("conversations", "runs", "presets")
+# SQLite's `application_id` of a file that has held chats beside an older one; it is 0 in all others.
+_USED = 0x52616764
 
 
 def set_aside(file: Path) -> Path:
@@ -31,8 +34,7 @@ def set_aside(file: Path) -> Path:
 
 def readable(file: Path, newest_version: int) -> Path | None:
     """Returns the newest undamaged file that was set aside and has a version up to this one, or None."""
-    kept = sorted(file.parent.glob(f"{file.stem}{_MARK}*{file.suffix}"), reverse=True)
-    return next((one for one in kept if _is_readable(one, newest_version)), None)
+    return next((one for one in _set_aside(file) if _is_readable(one, newest_version)), None)
 
 
 def take_back(kept: Path, file: Path) -> None:
@@ -40,6 +42,19 @@ def take_back(kept: Path, file: Path) -> None:
     remove(file)
     move(kept, file)
     log.info("%s is back from %s", file.name, kept.name)
+
+
+def is_used(connection: sqlite3.Connection) -> bool:
+    """Returns whether the file holds chats, or is marked because it has held some; True as well if it is damaged."""
+    return holds_chats(connection) or _is_marked(connection)
+
+
+def mark_used(file: Path, connection: sqlite3.Connection) -> None:
+    """Marks a file that holds chats if an older one lies beside it, from which deleted chats must not come back."""
+    if _set_aside(file) and holds_chats(connection) and not _is_marked(connection):
+        # On a full disk it is marked at a later start.
+        with suppress(sqlite3.DatabaseError):
+            connection.execute(f"PRAGMA application_id = {_USED}")
 
 
 def holds_chats(connection: sqlite3.Connection) -> bool:
@@ -66,6 +81,19 @@ def move(file: Path, to: Path) -> None:
 def remove(file: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
+
+
+def _set_aside(file: Path) -> list[Path]:
+    """Returns the files that were set aside, the newest first."""
+    return sorted(file.parent.glob(f"{file.stem}{_MARK}*{file.suffix}"), reverse=True)
+
+
+def _is_marked(connection: sqlite3.Connection) -> bool:
+    try:
+        (number,) = connection.execute("PRAGMA application_id").fetchone()
+    except sqlite3.DatabaseError:
+        return True
+    return bool(number == _USED)
 
 
 def _is_readable(kept: Path, newest_version: int) -> bool:

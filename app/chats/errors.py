@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,27 +46,26 @@ OF_CHATS = Words(
 
 def told(error: sqlite3.Error | OSError, words: Words = OF_CHATS) -> ChatsUnusable:
     """Returns an error of SQLite or of the disk as a sentence and a way out."""
-    text = str(error)
-    if "full" in text:
+    if _is_full(error):
         sentence, way_out = _tr("The disk is full, so %2."), _tr(words.once_there_is_room)
-    elif "readonly" in text:
+    elif _is_protected(error):
         sentence, way_out = _tr("%1 are write-protected, so %2."), _tr("Allow writing there.")
     elif isinstance(error, sqlite3.OperationalError | OSError):
         sentence, way_out = _tr("%1 cannot be used just now (%3)."), _tr("Try again.")
     else:
         sentence, way_out = _tr("%1 on the disk are damaged (%3)."), _tr("Restart Ragdoll: it saves what can be read.")
     of_words = sentence.replace("%1", _tr(words.all)).replace("%2", _tr(words.so))
-    return (ChatsHeld if is_held(error) else ChatsUnusable)(of_words.replace("%3", text), way_out)
+    return (ChatsHeld if is_held(error) else ChatsUnusable)(of_words.replace("%3", str(error)), way_out)
 
 
 def is_write_protected(error: ChatsUnusable) -> bool:
     """Returns whether the disk, the folder or the file is write-protected."""
-    return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+    return _code(error.__cause__) == sqlite3.SQLITE_READONLY
 
 
 def is_held(error: sqlite3.Error | OSError) -> bool:
     """Returns whether another program locks the file."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -80,6 +80,23 @@ def telling(words: Words = OF_CHATS) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise told(error, words) from error
+
+
+def _is_full(error: sqlite3.Error | OSError) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return _code(error) == sqlite3.SQLITE_FULL
+
+
+def _is_protected(error: sqlite3.Error | OSError) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+    return _code(error) == sqlite3.SQLITE_READONLY
+
+
+def _code(error: BaseException | None) -> int:
+    """Returns SQLite's code of an error without the details in its upper bits; 0 for other errors."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _tr(text: str) -> str:

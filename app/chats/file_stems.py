@@ -1,4 +1,4 @@
-"""The name of a chat's exported file: its title, limited to what every file system accepts."""
+"""The name of an exported file: the title of what it holds, limited to what every file system accepts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ _TAKEN_BY_WINDOWS = frozenset(
 )
 
 
-def file_stem(title: str, taken: Collection[str] = ()) -> str:
-    """Returns a file name without suffix, by `title`; none of those `taken`, which are in the form of `compared`."""
+def file_stem(title: str, taken: Collection[str] = (), *, instead: str = "chat") -> str:
+    """Returns a file name without suffix, by `title`; none of those `taken`, which are in the form of `compared`.
+
+    A title without letters and figures gives `instead`.
+    """
     words = " ".join(title.split())
-    stem = _cut("".join(letter if letter.isalnum() or letter in _KEPT or _is_mark(letter) else "-" for letter in words))
+    kept = "".join(letter if letter.isalnum() or letter in _KEPT or _is_mark(letter) else "-" for letter in words)
+    stem = _cut(kept) or instead
     if compared(stem) in _TAKEN_BY_WINDOWS:
         stem = f"{stem}-"
     number, made = 1, stem
@@ -38,5 +42,4 @@ def _is_mark(letter: str) -> bool:
 
 
 def _cut(text: str) -> str:
-    kept = text.strip(" -").encode()[:_MOST_BYTES].decode(errors="ignore").rstrip(" -")
-    return kept or "chat"
+    return text.strip(" -").encode()[:_MOST_BYTES].decode(errors="ignore").rstrip(" -")

@@ -47,10 +47,11 @@ def open_database(file: Path) -> tuple[sqlite3.Connection, str]:
         # Ragdoll was ended between the last two steps of `_replace`.
         aside.move(rescued, file)
     connection, told = _opened(file, rescued)
-    if not aside.holds_chats(connection) and (kept := aside.readable(file, len(_MIGRATIONS))) is not None:
+    if not aside.is_used(connection) and (kept := aside.readable(file, len(_MIGRATIONS))) is not None:
         connection.close()
         aside.take_back(kept, file)
         connection, _ = _opened(file, rescued)
+    aside.mark_used(file, connection)
     return connection, told
 
 

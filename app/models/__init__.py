@@ -196,6 +196,7 @@ class AppModels(QObject):
 
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)
+        self.answering.open_changed.connect(lambda: self.chat_list.mark_answering(self.answering.conversations))
         self.conversation.collection_changed.connect(self._on_collection_changed)
         for changed in (self.library.collections_changed, self.conversation.conversation_changed):
             changed.connect(self._names.follow)

@@ -51,6 +51,7 @@ class _Open:
 class Answering(QObject):
     """Holds the open questions; the engine's notices and deaths change them, the store saves them."""
 
+    open_changed = Signal()  # a question has begun or ended
     turn_changed = Signal(object)  # the TurnView as it is now
     text_appended = Signal(object, str)  # the TurnView, and the piece that was appended to its text
     thoughts_appended = Signal(object, str)  # the same of its thoughts
@@ -110,6 +111,7 @@ class Answering(QObject):
         """Asks; `ask.question_id` is the turn's id. Waits for the engine when it is not ready."""
         was_lost, is_suspect = view.turn_id in self._lost, self._lost.get(view.turn_id, False)
         question = self._open[view.turn_id] = _Open(view, ask, was_lost=was_lost, is_suspect=is_suspect)
+        self.open_changed.emit()
         if self._client.state == "failed":
             sentence = self.tr("The engine is not running, so nothing can be answered. Start it again, then retry.")
             self._put(view.turn_id, failed(view, sentence))
@@ -147,6 +149,11 @@ class Answering(QObject):
         """Returns the chat that an open question belongs to; "" for all others."""
         question = self._open.get(turn_id)
         return question.ask.conversation_id or "" if question else ""
+
+    @property
+    def conversations(self) -> frozenset[str]:
+        """Returns the chats that have an open question."""
+        return frozenset(filter(None, (question.ask.conversation_id for question in self._open.values())))
 
     def is_held_back(self, turn_id: str) -> bool:
         """Returns whether an open question waits until it can be asked alone: an engine may have died of it."""
@@ -324,6 +331,8 @@ class Answering(QObject):
                 self._lost.pop(turn_id, None)
         self._save_soon(view)
         self.turn_changed.emit(view)
+        if view.has_ended:
+            self.open_changed.emit()
 
     def _record(self, view: TurnView) -> None:
         beside_id = self._beside.get(view.turn_id)

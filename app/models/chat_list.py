@@ -33,12 +33,17 @@ _PAUSE_MS = 5
 
 
 class ChatListModel(QAbstractListModel):
-    """A row per conversation; roles ID_ROLE, TITLE_ROLE (and DisplayRole), UPDATED_ROLE (seconds), PINNED_ROLE."""
+    """A row per conversation; roles ID_ROLE, TITLE_ROLE (and DisplayRole), UPDATED_ROLE (seconds), PINNED_ROLE.
+
+    ANSWERING_ROLE tells whether an answer is being written in it, DRAFT_ROLE whether unsent text waits in it.
+    """
 
     ID_ROLE = _USER + 1
     TITLE_ROLE = _USER + 2
     UPDATED_ROLE = _USER + 3
     PINNED_ROLE = _USER + 4
+    ANSWERING_ROLE = _USER + 5
+    DRAFT_ROLE = _USER + 6
 
     chat_renamed = Signal(str, str)  # id, new title
     chat_deleted = Signal(str, str)  # id, title; can be undone
@@ -50,6 +55,8 @@ class ChatListModel(QAbstractListModel):
         super().__init__(parent)
         self._store = store
         self._rows: list[Conversation] = []
+        self._answering: frozenset[str] = frozenset()
+        self._with_drafts: frozenset[str] = frozenset()
         self._filter = ""
         # Id and title of deleted chats, the latest at the end.
         self._deleted: list[tuple[str, str]] = []
@@ -108,6 +115,16 @@ class ChatListModel(QAbstractListModel):
         self._due.stop()
         self._reading = self._read()
         self._read_on()
+
+    def mark_answering(self, conversation_ids: frozenset[str]) -> None:
+        """Marks the chats in which an answer is being written, and no others."""
+        changed, self._answering = self._answering ^ conversation_ids, conversation_ids
+        self._show_marks(changed)
+
+    def mark_drafts(self, conversation_ids: frozenset[str]) -> None:
+        """Marks the chats in which unsent text waits, and no others."""
+        changed, self._with_drafts = self._with_drafts ^ conversation_ids, conversation_ids
+        self._show_marks(changed)
 
     def stop(self) -> None:
         """Stops searching, before the store is closed."""
@@ -170,11 +187,14 @@ class ChatListModel(QAbstractListModel):
             self.ID_ROLE: row.conversation_id,
             self.UPDATED_ROLE: row.updated,
             self.PINNED_ROLE: row.is_pinned,
+            self.ANSWERING_ROLE: row.conversation_id in self._answering,
+            self.DRAFT_ROLE: row.conversation_id in self._with_drafts,
         }.get(role)
 
     def roleNames(self) -> dict[int, QByteArray]:  # noqa: N802 - Qt's name
         names = {self.ID_ROLE: b"id", self.TITLE_ROLE: b"title", self.UPDATED_ROLE: b"updated"}
-        names[self.PINNED_ROLE] = b"is_pinned"
+        names.update({self.PINNED_ROLE: b"is_pinned", self.ANSWERING_ROLE: b"is_answering"})
+        names[self.DRAFT_ROLE] = b"has_draft"
         return {**super().roleNames(), **{role: QByteArray(name) for role, name in names.items()}}
 
     # --- inside ---
@@ -217,6 +237,11 @@ class ChatListModel(QAbstractListModel):
     def _show(self, among: Collection[str] | None) -> None:
         new = self._store.conversations(among)
         replace_rows(self, self._rows, new, lambda row: row.conversation_id, self._on_row_changed)
+
+    def _show_marks(self, conversation_ids: Collection[str]) -> None:
+        for number, row in enumerate(self._rows):
+            if row.conversation_id in conversation_ids:
+                self._on_row_changed(number)
 
     def _on_row_changed(self, row: int) -> None:
         self.dataChanged.emit(self.index(row), self.index(row))

@@ -31,6 +31,7 @@ class DocumentsTable(QAbstractTableModel):
 
     total_changed = Signal()  # total or by_state: how many documents there are in all, loaded or not
     loaded = Signal()  # the reply has arrived, even if it is empty
+    range_changed = Signal()  # collection or name
     fetch_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
@@ -44,6 +45,7 @@ class DocumentsTable(QAbstractTableModel):
         self._by_state: dict[str, int] = {}
         self._is_fetching = False
         self._is_stale = False
+        self._is_shown = True
         # Replies to requests from before the last change of filter are ignored.
         self._generation = 0
 
@@ -69,6 +71,7 @@ class DocumentsTable(QAbstractTableModel):
 
     def show(self, collection: str | None, states: tuple[DocumentState, ...] = (), name: str = "") -> None:
         """Shows the documents of one collection or all, in these states or all, with `name` in their path."""
+        is_other_range = (collection, name) != (self._collection, self._name)
         self._collection, self._states, self._name = collection, states, name
         self._generation += 1
         self._is_fetching = self._is_stale = False
@@ -77,13 +80,21 @@ class DocumentsTable(QAbstractTableModel):
         self.endResetModel()
         self._set_total(0, self._by_state)
         self.refresh()
+        if is_other_range:
+            self.range_changed.emit()
 
     def refresh(self) -> None:
-        """Requests as many rows as are loaded again; rows that stay keep their place in the view."""
-        if self._is_fetching:
+        """Requests as many rows as are loaded again, once they are shown; rows that stay keep their place."""
+        if self._is_fetching or not self._is_shown:
             self._is_stale = True
             return
         self._fetch(0, max(PAGE_ROWS, len(self._rows)))
+
+    def set_shown(self, is_shown: bool) -> None:
+        """Tells whether the user sees the table. Many rows take noticeable time, so hidden ones are not refreshed."""
+        self._is_shown = is_shown
+        if not self._is_fetching:
+            self._catch_up()
 
     # --- Qt ---
 
@@ -176,7 +187,7 @@ class DocumentsTable(QAbstractTableModel):
             self.fetch_failed.emit(error.sentence, error.way_out)
 
     def _catch_up(self) -> None:
-        if self._is_stale:
+        if self._is_stale and self._is_shown:
             self._is_stale = False
             self.refresh()
 

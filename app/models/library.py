@@ -26,9 +26,9 @@ MAX_PROBLEMS = 1000
 class LibraryModel(QObject):
     """`collections`, `folders`, `embedder`, `disk_bytes`, `documents` (a table), `progress`, `problems`.
 
-    `progress` is None when nothing runs; `is_held` says then that what comes waits, as it was paused. `fraction` is
-    how far the job is, from 0 to 1, and only grows. `problems` are the first documents that were skipped or failed,
-    with their reason, of all collections.
+    `progress` is None when no job runs; `is_held` then says that indexing is paused and new files wait. `fraction` is
+    the progress of the job, from 0 to 1, and only grows. `problems` are the first documents that were skipped or
+    failed, with their reason, of the collection and with the name that `documents` lists.
     """
 
     collections_changed = Signal()  # collections, folders, embedder or disk_bytes
@@ -38,7 +38,7 @@ class LibraryModel(QObject):
     request_failed = Signal(str, str)  # a sentence, a way out
     paths_added = Signal(object, str)  # a tuple of paths was handed to the engine, for this collection
     documents_removed = Signal(int)  # how many
-    check_finished = Signal(object)  # protocol.IndexFinished of the job that `rescan` began
+    check_finished = Signal(object)  # protocol.IndexReport of the job that `rescan` began
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -48,7 +48,6 @@ class LibraryModel(QObject):
         self.embedder = EmbedderState()
         self.disk_bytes = self.num_documents = 0
         self._share = NOTHING_DONE
-        self._is_checking = False
         self._is_asking = self._is_stale = False
         # Collections that something was just added to and that the engine has not reported yet.
         self._begun: set[str] = set()
@@ -63,6 +62,7 @@ class LibraryModel(QObject):
         self.is_known = self.is_held = False
         self.documents = DocumentsTable(client, self)
         self.documents.fetch_failed.connect(self.request_failed)
+        self.documents.range_changed.connect(self._on_range_changed)
         self._refreshing = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._refreshing.timeout.connect(self.refresh)
         client.became_ready.connect(self.refresh)
@@ -117,6 +117,7 @@ class LibraryModel(QObject):
         collection: str | None = None,
         *,
         is_first: bool = False,
+        on_added: Callable[[str], object] = lambda _: None,
         on_refused: Callable[[tuple[str, ...]], object] = lambda _: None,
     ) -> tuple[str, ...]:
         """Indexes folders and files, in `collection` or in the default one; the engine expands folders.
@@ -124,8 +125,9 @@ class LibraryModel(QObject):
         Args:
             paths: Where they lie.
             collection: None: the default one.
-            is_first: Before all others that wait.
-            on_refused: Is told the paths if the engine does not take them; why, `request_failed` says.
+            is_first: Index them before all others that wait.
+            on_added: Called with the name of the collection once the engine has confirmed them.
+            on_refused: Called with the paths if the engine refuses them; `request_failed` says why.
 
         Returns:
             The paths as the engine knows them from now on.
@@ -141,7 +143,7 @@ class LibraryModel(QObject):
             self._client.request(
                 protocol.ADD,
                 protocol.AddPaths(paths=absolute, collection=name),
-                lambda _: self._on_entered(name, absolute, is_first),
+                lambda _: self._on_entered(name, absolute, is_first, on_added),
                 lambda error: self._on_add_failed(name, absolute, error, on_refused),
             )
             self.paths_added.emit(absolute, name)
@@ -157,8 +159,10 @@ class LibraryModel(QObject):
 
     def rescan(self) -> None:
         """Checks all linked folders for changes now; `check_finished` reports the result."""
-        self._is_checking = True
-        self._send(protocol.RESCAN, protocol.Nothing())
+        # Other jobs may end before this one begins, so its own reply is awaited.
+        self._client.request(
+            protocol.RESCAN_AND_WAIT, protocol.Nothing(), self.check_finished.emit, self._on_check_failed
+        )
 
     def prioritise(self, paths: Sequence[str]) -> None:
         """Indexes these before all others that wait."""
@@ -211,8 +215,7 @@ class LibraryModel(QObject):
             return
         self._is_asking = True
         self._client.request(protocol.LIBRARY, protocol.Nothing(), self._on_library, self._on_error)
-        wanted = protocol.ListDocuments(states=("failed", "skipped"), limit=MAX_PROBLEMS)
-        self._client.request(protocol.DOCUMENTS, wanted, self._on_problems)
+        self._request_problems()
         self.documents.refresh()
 
     # --- what the engine reports ---
@@ -225,11 +228,8 @@ class LibraryModel(QObject):
             case protocol.IndexProgress():
                 self._set_progress(notice)
             case protocol.IndexFinished():
-                was_checking, self._is_checking = self._is_checking, False
                 self._end_job()
                 self.job_finished.emit(notice)
-                if was_checking:
-                    self.check_finished.emit(notice)
             case protocol.IndexFailed(sentence=sentence, way_out=way_out):
                 self._end_job()
                 self.request_failed.emit(sentence, way_out)
@@ -238,7 +238,6 @@ class LibraryModel(QObject):
 
     def _on_state(self, state: str) -> None:
         if state != "ready":
-            self._is_checking = False
             self._set_held(False)
             self._set_progress(None)
 
@@ -253,9 +252,26 @@ class LibraryModel(QObject):
         self.collections_changed.emit()
         self._catch_up()
 
-    def _on_problems(self, reply: protocol.DocumentsReply) -> None:
-        if (reply.documents, reply.total) != (self.problems, self.num_problems):
-            self.problems, self.num_problems = reply.documents, reply.total
+    def _on_range_changed(self) -> None:
+        # Until the reply arrives, there is nothing to help: what was listed before must not be acted on.
+        self._set_problems((), 0)
+        self._request_problems()
+
+    def _request_problems(self) -> None:
+        collection, name = self.documents.collection, self.documents.name
+
+        def on_problems(reply: protocol.DocumentsReply) -> None:
+            if (collection, name) == (self.documents.collection, self.documents.name):
+                self._set_problems(reply.documents, reply.total)
+
+        wanted = protocol.ListDocuments(
+            collection=collection, states=("failed", "skipped"), name=name, limit=MAX_PROBLEMS
+        )  # fmt: skip
+        self._client.request(protocol.DOCUMENTS, wanted, on_problems)
+
+    def _set_problems(self, problems: tuple[Document, ...], number: int) -> None:
+        if (problems, number) != (self.problems, self.num_problems):
+            self.problems, self.num_problems = problems, number
             self.problems_changed.emit()
 
     def _on_removed(self, reply: protocol.Removed) -> None:
@@ -281,12 +297,15 @@ class LibraryModel(QObject):
             self._catch_up()
             self.request_failed.emit(error.sentence, error.way_out)
 
-    def _on_entered(self, collection: str, paths: tuple[str, ...], is_first: bool) -> None:
+    def _on_entered(
+        self, collection: str, paths: tuple[str, ...], is_first: bool, on_added: Callable[[str], object]
+    ) -> None:
         self._num_adding[collection] -= 1
         self._entering.remove(paths)
         if is_first:
             # What was indexed before, or is not a file, does not have to be.
             self._client.request(protocol.PRIORITISE, protocol.Paths(paths=paths))
+        on_added(collection)
 
     def _on_add_failed(
         self,
@@ -315,8 +334,12 @@ class LibraryModel(QObject):
     def _names(self) -> list[str]:
         return [collection.name for collection in self.collections]
 
+    def _on_check_failed(self, error: WireError) -> None:
+        # A dead engine is reported elsewhere, once.
+        if error.kind != "EngineDied":
+            self._on_wish_failed(error)
+
     def _on_wish_failed(self, error: WireError) -> None:
-        self._is_checking = False
         self.request_failed.emit(error.sentence, error.way_out)
 
     def _end_job(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,13 +36,21 @@ class _Chat:
 
 
 @dataclass(frozen=True, slots=True)
+class Choices:
+    """What was chosen for a new chat before its first question; a manner of None is that of any new chat."""
+
+    filters: Filters = field(default_factory=Filters)
+    model: str = ""
+    manner: Manner | None = None
+    searches: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class _Begun:
-    """A new chat that was left for another one, and what had been chosen for it; None: as in any new one."""
+    """A new chat that was left for another one, and what had been chosen for it."""
 
     chat: _Chat
-    filters: Filters
-    model: str
-    manner: Manner | None
+    chosen: Choices
 
 
 class OpenChat(QObject):
@@ -96,10 +104,19 @@ class OpenChat(QObject):
         return self._chat.conversation_id
 
     @property
-    def unasked_manner(self) -> Manner | None:
-        """Returns the manner of a new chat without questions; None: as in any new one."""
+    def unasked(self) -> Choices:
+        """Returns what was chosen for a new chat without questions."""
         begun = self._as_begun() or self._begun
-        return begun.manner if begun is not None else None
+        return begun.chosen if begun is not None else Choices()
+
+    def choose(self, chosen: Choices) -> None:
+        """Chooses the same for this chat."""
+        self.set_filters(chosen.filters)
+        self.set_model(chosen.model)
+        if chosen.manner is not None:
+            self.set_manner(chosen.manner)
+        if not chosen.searches:
+            self.leave_files_out()
 
     # --- its title ---
 
@@ -121,6 +138,16 @@ class OpenChat(QObject):
     def set_collection(self, collection: str | None) -> None:
         """Searches the next questions of this chat in this collection only; None searches all."""
         self.set_collections(() if collection is None else (collection,))
+
+    def setting_collection(self) -> Callable[[str], None]:
+        """Returns a function that does the same for this chat, unless another one is open by then."""
+        chat = self._chat
+
+        def set_collection(collection: str) -> None:
+            if self._is_open(chat):
+                self.set_collection(collection)
+
+        return set_collection
 
     def set_collections(self, names: Iterable[str]) -> None:
         """Sets where the next questions of this chat are searched; no name searches all."""
@@ -237,17 +264,19 @@ class OpenChat(QObject):
         self.filters, self.model, self.manner = Filters(), "", self._new_manner()
         self._began_with = self.manner
         if begun is not None:
-            self._chat, self.filters, self.model = begun.chat, begun.filters, begun.model
-            self.manner = begun.manner or self.manner
+            chosen = begun.chosen
+            self._chat, self.filters, self.model = begun.chat, chosen.filters, chosen.model
+            self.manner = chosen.manner or self.manner
             # Attached files are searched even if the chat in between left files out.
-            self.searches = self.searches or bool(begun.filters.paths)
+            self.searches = self.searches or bool(chosen.filters.paths)
 
     def _as_begun(self) -> _Begun | None:
         """Returns this chat, if it is new and something was chosen for it."""
         manner = self.manner if self.manner != self._began_with else None
-        if self.conversation_id is not None or (self.filters, self.model, manner) == (Filters(), "", None):
+        chosen = Choices(self.filters, self.model, manner, self.searches)
+        if self.conversation_id is not None or chosen == Choices():
             return None
-        return _Begun(self._chat, self.filters, self.model, manner)
+        return _Begun(self._chat, chosen)
 
     def _take_choices(self, conversation: Conversation) -> None:
         """Takes over the choices of a stored chat, including those not on the disk yet."""
@@ -314,17 +343,22 @@ class OpenChat(QObject):
         else:
             self._try(settle)
 
+    def _is_open(self, chat: _Chat) -> bool:
+        return chat is self._chat or (chat.conversation_id is not None and chat.conversation_id == self.conversation_id)
+
     def _detach_from(self, chat: _Chat, paths: Collection[str], scope: _Scope) -> None:
         """Detaches paths from a chat; `scope` is that from before they were attached."""
         conversation_id = chat.conversation_id
-        if chat is self._chat or (conversation_id is not None and conversation_id == self.conversation_id):
+        if self._is_open(chat):
             self.detach(paths)
             if not self.filters.paths and scope == (self.collections, False):
                 self.leave_files_out()
         elif conversation_id is not None:
             self._try(lambda: self._detach_stored(conversation_id, paths, scope))
         elif self._begun is not None and chat is self._begun.chat:
-            self._begun = replace(self._begun, filters=without_paths(self._begun.filters, paths))
+            chosen = self._begun.chosen
+            kept = without_paths(chosen.filters, paths)
+            self._begun = replace(self._begun, chosen=replace(chosen, filters=kept))
 
     def _detach_stored(self, conversation_id: str, paths: Collection[str], scope: _Scope) -> None:
         conversation = self._store.conversation(conversation_id)

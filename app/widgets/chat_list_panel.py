@@ -1,4 +1,4 @@
-"""The chats in the rail: search, pinned ones marked, renamed in place, deleted with an undo instead of a question."""
+"""The chats in the rail: searched, marked if they stand out, renamed in place, deleted with undo, not a question."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFocusEvent
 from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QMenu, QStyledItemDelegate, QVBoxLayout, QWidget
 
 from app import theme
+from app.sentences import listed
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 
@@ -79,7 +80,7 @@ class UndoBar(QWidget):
 
 
 class _Titles(QIdentityProxyModel):
-    """Adds to the chats what only a view needs: a pin before pinned ones, and editable titles."""
+    """Adds to the chats what only a view needs: a mark before those that stand out, and editable titles."""
 
     renamed = Signal(str, str)
 
@@ -91,12 +92,22 @@ class _Titles(QIdentityProxyModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         if role == Qt.ItemDataRole.EditRole:
             return super().data(index, Qt.ItemDataRole.DisplayRole)
-        is_pinned = bool(super().data(index, self._chats.PINNED_ROLE))
-        if role == Qt.ItemDataRole.DecorationRole and is_pinned:
-            return theme.icon("pin", theme.current().muted)
-        if role == Qt.ItemDataRole.AccessibleDescriptionRole and is_pinned:
-            return self.tr("Pinned")
+        if role == Qt.ItemDataRole.DecorationRole and (marks := self._marks(index)):
+            icon, colour, _ = marks[0]
+            return theme.icon(icon, getattr(theme.current(), colour))
+        if role == Qt.ItemDataRole.AccessibleDescriptionRole and (marks := self._marks(index)):
+            return listed(words for _, _, words in marks)
         return super().data(index, role)
+
+    def _marks(self, index: Index) -> list[tuple[str, str, str]]:
+        """Returns icon, colour and words of all that stands out of a chat; the first is shown."""
+        chats = self._chats
+        known = {
+            chats.ANSWERING_ROLE: ("more", "accent", self.tr("An answer is being written")),
+            chats.DRAFT_ROLE: ("rename", "muted", self.tr("Unsent text")),
+            chats.PINNED_ROLE: ("pin", "muted", self.tr("Pinned")),
+        }
+        return [mark for role, mark in known.items() if super(_Titles, self).data(index, role)]
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         return super().flags(index) | Qt.ItemFlag.ItemIsEditable

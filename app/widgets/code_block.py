@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QTimer
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QGuiApplication, QResizeEvent, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
 from app.widgets.answer_text import AnswerText
+from app.widgets.copied_mark import CopiedMark
 from app.widgets.highlight import highlight
-
-_COPIED_SHOWN_MS = 1500
 
 
 class _Lines(AnswerText):
@@ -55,8 +54,7 @@ class CodeBlock(QFrame):
         self._language = bits.label(language, "small")
         self._copy = bits.tool("copy", self.tr("Copy code"), self._on_copy, side=16)
         self._lines = _Lines(self)
-        self._copied = QTimer(self, singleShot=True, interval=_COPIED_SHOWN_MS)
-        self._copied.timeout.connect(lambda: theme.dress(self._copy, "copy", side=16))
+        self._copied = CopiedMark(self._copy)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(14, 6, 8, 12)
         layout.setSpacing(4)
@@ -91,5 +89,4 @@ class CodeBlock(QFrame):
 
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._code)
-        theme.dress(self._copy, "check", "good", side=16)
-        self._copied.start()
+        self._copied.show()

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QLineEdit, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from app import theme
@@ -89,6 +89,16 @@ class DocumentsPane(QWidget):
         self.filter_buttons[name].setChecked(True)
         self._ask(self._collection)
         self._show_problems()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._library.documents.set_shown(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        # Minimising the window hides nothing for long.
+        if not event.spontaneous():
+            self._library.documents.set_shown(False)
 
     def _head(self) -> QWidget:
         head, group = QWidget(), QButtonGroup(self)

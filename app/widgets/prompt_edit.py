@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from app import theme
 from app.sentences import joined
 from app.widgets import bits, scroll_keys
 from app.widgets.figures import count_text
+from app.widgets.recall import Recall
 
 if TYPE_CHECKING:
     from app.widgets.paste_offer import PasteOffer
@@ -28,6 +30,7 @@ LONG_CHARACTERS = 4_000
 
 class _Field(QPlainTextEdit):
     entered = Signal()
+    recalled = Signal(str)  # an earlier question, or "" after the newest one
     focus_changed = Signal(bool)
     long_pasted = Signal(str, int, int)  # a text, its start and end here; both the same if it was too long
     files_pasted = Signal(object)  # a tuple of paths
@@ -36,6 +39,7 @@ class _Field(QPlainTextEdit):
     def __init__(self, parent: QWidget, *, takes_files: bool) -> None:
         super().__init__(parent)
         self._takes_files = takes_files
+        self.recall = Recall()
         # By default, a text edit inserts dropped folders as text, and keeps the Tab key.
         self.setAcceptDrops(False)
         self.setTabChangesFocus(True)
@@ -51,15 +55,29 @@ class _Field(QPlainTextEdit):
         is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if is_enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             self.entered.emit()
+        elif (question := self._question_at(event)) is not None:
+            self.recalled.emit(question)
         elif self._is_for_the_chat(event):
             event.ignore()
         else:
             super().keyPressEvent(event)
 
+    def _question_at(self, event: QKeyEvent) -> str | None:
+        """Returns the question that an arrow key recalls; None if the key moves the cursor."""
+        is_up = event.key() == Qt.Key.Key_Up
+        is_arrow = is_up or event.key() == Qt.Key.Key_Down
+        is_modified = bool(event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier)
+        if not is_arrow or is_modified or not self.textCursor().atEnd() or self._is_composing():
+            return None
+        return self.recall.step(self.toPlainText(), -1 if is_up else 1)
+
+    def _is_composing(self) -> bool:
+        """Returns whether an input method offers characters, to which keys then belong."""
+        return bool(self.textCursor().block().layout().preeditAreaText())
+
     def _is_for_the_chat(self, event: QKeyEvent) -> bool:
         """Returns whether a key has no effect here, so that it scrolls the chat above."""
-        if self.textCursor().block().layout().preeditAreaText():
-            # The key belongs to an input method that offers characters.
+        if self._is_composing():
             return False
         if scroll_keys.is_by_page(event):
             return not self.verticalScrollBar().maximum()
@@ -175,6 +193,7 @@ class PromptEdit(QFrame):
             self.attach.hide()
         self._layout = layout
         self.field.entered.connect(self._submit)
+        self.field.recalled.connect(self.set_text)
         self.field.textChanged.connect(self._enable)
         self.field.focus_changed.connect(self._on_focus)
         self.field.long_pasted.connect(self._on_long_pasted)
@@ -196,6 +215,10 @@ class PromptEdit(QFrame):
     @property
     def text(self) -> str:
         return self.field.toPlainText()
+
+    def recall_from(self, questions: Callable[[], Sequence[str]]) -> None:
+        """Lets the arrow keys recall these questions, given oldest first, in a field that is empty."""
+        self.field.recall.questions = questions
 
     def set_text(self, text: str) -> None:
         self.field.setPlainText(text)

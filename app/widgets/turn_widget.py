@@ -16,6 +16,7 @@ from app.sentences import joined
 from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.answer_text import AnswerText
+from app.widgets.copied_mark import CopiedMark
 from app.widgets.copy_menu import CopyMenu
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import place_text
@@ -239,6 +240,7 @@ class TurnWidget(QWidget):
     def _make_foot(self) -> QWidget:
         """Makes the line below an answer: copy, regenerate, other branches, and what was searched."""
         self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
+        self._copied = CopiedMark(self.copy)
         self.copy_ways = self._copy_ways()
         self.regenerate = bits.tool("regenerate", self.tr("Regenerate (Ctrl+R)"), self.retry_wanted.emit, side=16)
         self.more = bits.tool("more-answers", self.tr("Three more answers"), self._on_more, side=16)
@@ -267,7 +269,7 @@ class TurnWidget(QWidget):
 
     def _copy_ways(self) -> QToolButton:
         menu = CopyMenu(lambda: self._turn, self)
-        menu.copied.connect(self._on_copied)
+        menu.copied.connect(self._copied.show)
         made = bits.tool("chevron-down", self.tr("Other ways to copy"), side=12)
         made.setMenu(menu)
         made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -392,7 +394,4 @@ class TurnWidget(QWidget):
 
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._turn.text)
-        self._on_copied()
-
-    def _on_copied(self) -> None:
-        theme.dress(self.copy, "check", "good", side=16)
+        self._copied.show()

@@ -61,13 +61,15 @@ class Adding(QObject):
     def add(self, paths: tuple[str, ...], collection: str = "", *, is_asked: bool = False) -> None:
         """Puts folders and files into a collection, "" being the one that is asked, or the default.
 
-        The open chat asks that collection from now on if it `is_asked`.
+        If it `is_asked`, the open chat asks that collection as soon as the engine has confirmed it.
         """
         if self._models is not None and paths:
-            collection = self._models.library.spelled(collection or self.collection)
-            self._models.library.add(paths, collection)
+            library = self._models.library
+            collection = library.spelled(collection or self.collection)
             if is_asked:
-                self._models.conversation.set_collection(collection)
+                library.add(paths, collection, on_added=self._models.conversation.setting_collection())
+            else:
+                library.add(paths, collection)
 
     # --- models ---
 

@@ -145,6 +145,7 @@ class ChatPage(QWidget):
         for changed in (library.collections_changed, library.progress_changed, conversation.collection_changed):
             changed.connect(self._show_files)
         self.prompt.submitted.connect(conversation.ask)
+        self.prompt.recall_from(lambda: [turn.question for turn in conversation.turns])
         conversation.question_refused.connect(self.take_back)
         conversation.edit_refused.connect(self.conversation.edit_again)
         self.collection_picker.chosen.connect(conversation.set_collections)

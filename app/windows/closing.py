@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
 
-from app.models.turn_records import manner_of, stored_manner
+from app.models.open_chat import Choices
+from app.models.turn_records import filters_of, manner_of, stored_filters, stored_manner
 from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.windows.questions import ask_first
 from engine.protocol import RagdollError
@@ -17,14 +18,13 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMessageBox, QWidget
 
     from app.settings import SettingsStore
-    from engine.protocol import Manner
 
 MOST_EDITS = 20
-_UNSENT = ("unsent_question", "unsent_for_every_file", "unsent_edits", "unsent_manner")
+_UNSENT = ("unsent_question", "unsent_for_every_file", "unsent_edits", "unsent_choices", "unsent_drafts")
 
 
 def as_text(edits: Mapping[str, str]) -> str:
-    """Returns the newest drafts of edited questions as JSON, by their turns."""
+    """Returns the newest drafts as JSON: of edited questions by their turns, of new ones by their chats."""
     kept = list(edits.items())[-MOST_EDITS:]
     if not kept:
         return ""
@@ -41,18 +41,35 @@ def edits_in(text: str) -> dict[str, str]:
     return {turn_id: edit for turn_id, edit in pairs if isinstance(edit, str)}
 
 
-def manner_as_text(manner: Manner | None) -> str:
+def choices_as_text(chosen: Choices) -> str:
     """Returns what was chosen for a new chat as JSON; "" for nothing."""
-    return "" if manner is None else json.dumps(stored_manner(manner), ensure_ascii=False)
+    if chosen == Choices():
+        return ""
+    stored = {
+        "filters": stored_filters(chosen.filters),
+        "model": chosen.model,
+        "manner": None if chosen.manner is None else stored_manner(chosen.manner),
+        "searches": chosen.searches,
+    }
+    # In ASCII, because paths may hold bytes that are not UTF-8.
+    return json.dumps(stored)
 
 
-def manner_in(text: str) -> Manner | None:
-    """Returns what was chosen in such a text; None for nothing, and if it is not ours."""
+def choices_in(text: str) -> Choices:
+    """Returns what was chosen in such a text; nothing if it is not ours."""
     try:
-        stored = json.loads(text) if text else None
+        stored = json.loads(text or "{}")
     except ValueError:
-        stored = None
-    return manner_of(stored) if isinstance(stored, dict) else None
+        return Choices()
+    if not isinstance(stored, dict):
+        return Choices()
+    model, manner = stored.get("model"), stored.get("manner")
+    return Choices(
+        filters=filters_of(stored.get("filters") or {}),
+        model=model if isinstance(model, str) else "",
+        manner=manner_of(manner) if isinstance(manner, dict) else None,
+        searches=stored.get("searches") is not False,
+    )
 
 
 def unsent_problem(settings: SettingsStore) -> RagdollError | None:

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QLineEdit, QWidget
 
 from app.widgets import bits
+from app.windows.collection_name_dialog import LONGEST_CHARS
 
 _WIDTH_PX = 420
 
@@ -21,6 +22,7 @@ class CollectionDialog(QDialog):
         self.setWindowTitle(self.tr("New collection"))
         self.setMinimumWidth(_WIDTH_PX)
         self.field = QLineEdit()
+        self.field.setMaxLength(LONGEST_CHARS)
         self.field.setPlaceholderText(self.tr("Contracts"))
         self.field.setAccessibleName(self.tr("Name of the collection"))
         self.field.setAcceptDrops(False)

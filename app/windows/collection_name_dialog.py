@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.windows.name_dialog import NameDialog
 
-_LONGEST_CHARS = 100
+LONGEST_CHARS = 100
 
 
 class CollectionNameDialog(NameDialog):
@@ -18,7 +18,7 @@ class CollectionNameDialog(NameDialog):
         """`taken` are the names of the other collections."""
         title = self.tr("Rename “%1”").replace("%1", name)
         spoken, use = self.tr("Name of the collection"), self.tr("Rename")
-        super().__init__(title, name, spoken, use, _LONGEST_CHARS, parent)
+        super().__init__(title, name, spoken, use, LONGEST_CHARS, parent)
         self._name, self._taken = name, {other.casefold() for other in taken}
         self.field.textChanged.connect(self._show_name)
         self._show_name()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QDateTime, QLocale, QSize, Qt, Signal
 from PySide6.QtWidgets import QBoxLayout, QLineEdit, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
+from app.chats.file_stems import file_stem
 from app.models.collection_names import those_there
 from app.widgets import bits
 from app.widgets.asked_line import AskedLine
@@ -302,8 +303,8 @@ class EveryFilePage(Page):
     def _on_export(self) -> None:
         run = self._model.run
         if run is not None:
-            name = "".join(letter if letter.isalnum() else "-" for letter in run.question[:_MENU_CHARACTERS])
-            file_choices.choose_table(self, f"{name.strip('-')}.csv", lambda paths: self.export_to(Path(paths[0])))
+            name = file_stem(run.question[:_MENU_CHARACTERS], instead="answers")
+            file_choices.choose_table(self, f"{name}.csv", lambda paths: self.export_to(Path(paths[0])))
 
     def export_to(self, file: Path) -> None:
         """Writes the table to a file; a message says if that fails."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from app.windows.attaching import Attaching
     from app.windows.attention import Attention
     from app.windows.chat_actions import ChatActions
+    from app.windows.drafts import Drafts
     from app.windows.dropping import Dropping
     from app.windows.notices import Notices
     from app.windows.page import Page
@@ -55,6 +56,7 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self._models: AppModels | None = None
         self.attaching: Attaching | None = None
+        self._drafts: Drafts | None = None
         self._place: Place = "chats"
         self._may_lose = False
         # The problem of the settings file that was shown last, so that each one is shown once.
@@ -152,6 +154,7 @@ class MainWindow(QMainWindow):
         """Shows the models from now on; called once."""
         from app.outside import outside
         from app.windows.attaching import Attaching
+        from app.windows.drafts import Drafts
 
         self._models = models
         self._install_shortcuts()
@@ -169,6 +172,8 @@ class MainWindow(QMainWindow):
         self.chats.attach(models.chat_list)
         self.chat.attach(models)
         self.attaching = Attaching(self, models)
+        self._drafts = drafts = Drafts(self.chat.prompt, models.conversation, self)
+        drafts.changed.connect(lambda: models.chat_list.mark_drafts(drafts.waiting))
         self._take_back_unsent(models)
         self.status_line.attach(models.engine_status, models.memory, models.remark)
         self._on_settings_changed()
@@ -182,14 +187,35 @@ class MainWindow(QMainWindow):
             from app.windows.closing import edits_in
 
             self.chat.conversation.take_drafts(edits_in(settings.unsent_edits))
-        if settings.unsent_manner:
-            from app.windows.closing import manner_in
+        if settings.unsent_choices:
+            from app.windows.closing import choices_in
 
-            if (manner := manner_in(settings.unsent_manner)) is not None:
-                models.conversation.set_manner(manner)
-        # A question that was sent is part of a chat, even if this window is never closed properly.
-        self.chat.prompt.submitted.connect(lambda _text: models.settings.change(unsent_question="", unsent_manner=""))
+            models.conversation.choose(choices_in(settings.unsent_choices))
+        if settings.unsent_drafts and self._drafts is not None:
+            from app.windows.closing import edits_in
+
+            self._drafts.take(edits_in(settings.unsent_drafts))
+        self.chat.prompt.submitted.connect(lambda _text: self._forget_sent_question(models))
         models.conversation.conversation_saved.connect(lambda _id: self._forget_sent_edits(models))
+
+    def _forget_sent_question(self, models: AppModels) -> None:
+        # A question that was sent is part of a chat, even if this window is never closed properly.
+        settings = models.settings.settings
+        if settings.unsent_question or settings.unsent_drafts or settings.unsent_choices:
+            models.settings.change(**self._unsent_questions(models))
+
+    def _unsent_questions(self, models: AppModels) -> dict[str, str]:
+        """Returns the settings that keep what was written in the prompts of chats, and chosen for a new one."""
+        from app.windows import closing
+
+        texts = self._drafts.texts if self._drafts is not None else {}
+        kept = {chat.conversation_id for chat in models.chat_list.all_chats()}
+        drafts = {chat_id: text for chat_id, text in texts.items() if chat_id in kept}
+        return {
+            "unsent_question": texts.get("", "")[:MAX_CHARACTERS],
+            "unsent_drafts": closing.as_text(drafts),
+            "unsent_choices": closing.choices_as_text(models.conversation.unasked),
+        }
 
     def _forget_sent_edits(self, models: AppModels) -> None:
         if models.settings.settings.unsent_edits:
@@ -244,6 +270,7 @@ class MainWindow(QMainWindow):
         extra = [
             (self.tr("Send the question"), "Return"),
             (self.tr("New line in a question"), "Shift+Return"),
+            (self.tr("Earlier questions of the chat, in an empty question"), "Up, Down"),
             (self.tr("Scroll the chat, also from the question"), "PgUp, PgDown"),
             (self.tr("Go to the start or the end of the chat"), "Ctrl+Home, Ctrl+End"),
             (self.tr("Restore a deleted chat, in the list"), "Ctrl+Z"),
@@ -297,12 +324,9 @@ class MainWindow(QMainWindow):
 
             self._settle_pages()
             geometry = bytes(self.saveGeometry().toBase64().data()).decode()
-            unsent = self.chat.prompt.text[:MAX_CHARACTERS]
             edits = closing.as_text(self._models.of_kept_chats(self.chat.edits))
-            manner = closing.manner_as_text(self._models.conversation.unasked_manner)
-            self._models.settings.change(
-                geometry=geometry, unsent_question=unsent, unsent_edits=edits, unsent_manner=manner
-            )
+            unsent = self._unsent_questions(self._models)
+            self._models.settings.change(geometry=geometry, unsent_edits=edits, **unsent)
             self._keep_unsent_for_every_file(self._models)
             problem = self._models.save() or closing.unsent_problem(self._models.settings)
             if problem is not None and not self._may_lose:

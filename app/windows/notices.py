@@ -12,14 +12,14 @@ from app.widgets.figures import count_text
 if TYPE_CHECKING:
     from app.models import AppModels
     from app.widgets.message_bar import MessageBar, Severity
-    from engine.protocol import DocumentProblem, IndexFinished
+    from engine.protocol import DocumentProblem, IndexFinished, IndexReport
 
 DEATH_SHOWN_S = 10.0
 CHECK_SHOWN_S = 6.0
 
 
 class Notices(QObject):
-    """Listens once models are attached; `show_problems` is where a job's problems can be read."""
+    """Listens once models are attached; `show_problems` opens the list of a job's problems."""
 
     def __init__(self, bar: MessageBar, show_problems: Callable[[], object], parent: QObject) -> None:
         super().__init__(parent)
@@ -29,7 +29,7 @@ class Notices(QObject):
         self._problems = ""
         bar.cleared.connect(self._on_cleared)
         self._told: set[tuple[str, str]] = set()
-        # Of problems that were too many to be named.
+        # The highest number of problems that were too many to be named.
         self._most_untold = 0
         self._has_job_finished = False
 
@@ -106,9 +106,11 @@ class Notices(QObject):
             self._models.start_carefully if self._models is not None else None,
         )
 
-    def _on_check_finished(self, finished: IndexFinished) -> None:
+    def _on_check_finished(self, finished: IndexReport) -> None:
         """A user who asked for a check of the folders gets the result, even if nothing was found."""
-        if self._bar.sentence == self._problems_sentence(finished) and not self._bar.isHidden():
+        num_problems = len(self._problem_files((*finished.skipped, *finished.failed)))
+        is_told = self._bar.sentence == self._problems_sentence(finished.indexed, num_problems)
+        if finished.was_cancelled or (is_told and not self._bar.isHidden()):
             return
         words = self.tr("Indexed: %1. Removed: %2.")
         found = words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(finished.removed))
@@ -120,7 +122,7 @@ class Notices(QObject):
             self._bar.show_message("notice", nothing)
         self._bar.expire(CHECK_SHOWN_S)
 
-    def _absent_sentence(self, finished: IndexFinished) -> str:
+    def _absent_sentence(self, finished: IndexReport) -> str:
         """Linked folders that could not be checked, so that changes in them are unknown; or ""."""
         num_absent = len(finished.skipped) - len(self._problem_files(finished.skipped))
         if not num_absent:
@@ -139,24 +141,22 @@ class Notices(QObject):
     def _on_job_finished(self, finished: IndexFinished) -> None:
         files = self._problem_files((*finished.skipped, *finished.failed))
         problems = {(problem.path, problem.reason) for problem in files}
-        # The first check after a start, and every later one, finds old problems again: they are no news.
+        # The first check after a start, and every later one, finds old problems again: they are not reported again.
         is_known = not self._has_job_finished and not finished.indexed and bool(finished.unchanged)
         are_new = bool(problems - self._told or finished.num_more > self._most_untold) and not is_known
         self._told |= problems
         self._most_untold = max(finished.num_more, self._most_untold)
         self._has_job_finished = True
         if are_new:
-            self._problems = self._problems_sentence(finished)
+            self._problems = self._problems_sentence(finished.indexed, len(files) + finished.num_more)
             show = self.tr("Show it") if len(problems) == 1 else self.tr("Show them")
             self._bar.show_message("warning", self._problems, "", show, self._show_problems)
         elif finished.indexed and not problems and self._bar.sentence == self._problems:
             # The user has fixed it, for example unlocked a file.
             self._bar.clear()
 
-    def _problems_sentence(self, finished: IndexFinished) -> str:
-        """`7 files were indexed, 2 were not.` as grammar has it for the figures."""
-        num_problems = len(self._problem_files((*finished.skipped, *finished.failed))) + finished.num_more
-        num_indexed = finished.indexed
+    def _problems_sentence(self, num_indexed: int, num_problems: int) -> str:
+        """Returns `7 files were indexed, 2 were not.` in the grammatical form for the numbers."""
         if not num_indexed:
             words = (
                 self.tr("1 file could not be indexed.")

@@ -1532,6 +1532,10 @@
 <context>
     <name>MainWindow</name>
     <message>
+        <source>Earlier questions of the chat, in an empty question</source>
+        <translation>在空白的输入框中调出本对话之前的问题</translation>
+    </message>
+    <message>
         <source>Find in this chat</source>
         <translation>在此对话中查找</translation>
     </message>
@@ -3690,8 +3694,16 @@
 <context>
     <name>_Titles</name>
     <message>
+        <source>An answer is being written</source>
+        <translation>正在生成回答</translation>
+    </message>
+    <message>
         <source>Pinned</source>
         <translation>已置顶</translation>
+    </message>
+    <message>
+        <source>Unsent text</source>
+        <translation>有未发送的文字</translation>
     </message>
 </context>
 <context>

@@ -141,6 +141,8 @@ def test_what_is_wrong_with_the_settings_is_said_in_the_language_that_they_name(
 
 def test_errors_of_the_chats_are_put_together_in_the_language(qapp):
     languages.speak("zh_CN")
-    error = told(sqlite3.OperationalError("database or disk is full"))
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    error = told(full)
     assert (error.sentence, error.way_out) == ("磁盘已满，无法保存此对话。", "请腾出一些空间；已显示的内容会保留。")
     assert told(sqlite3.DatabaseError("malformed")).sentence == "磁盘上的对话数据已损坏（malformed）。"

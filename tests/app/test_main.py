@@ -170,7 +170,9 @@ def test_chats_on_a_disk_that_is_read_only_are_shown_beside_those_of_this_sessio
     chats.close()
 
     def refuse(*_: object, **__: object) -> None:
-        raise sqlite3.OperationalError("attempt to write a readonly database")
+        error = sqlite3.OperationalError("attempt to write a readonly database")
+        error.sqlite_errorcode = sqlite3.SQLITE_READONLY
+        raise error
 
     monkeypatch.setattr("app.chats.schema._open", refuse)
     chats = main.open_chats(file)

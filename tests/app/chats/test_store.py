@@ -262,6 +262,38 @@ def test_what_was_set_aside_stays_there_where_it_is_no_better_than_what_there_is
     assert not file.with_name("chats.sqlite-wal").exists()
 
 
+def test_chats_that_were_deleted_do_not_come_back_from_a_file_that_was_set_aside(store, tmp_path):
+    file, kept = tmp_path / "chats.sqlite", tmp_path / SET_ASIDE
+    chat = store.create_conversation("deleted")
+    store.close()
+    kept.write_bytes(file.read_bytes())
+    again = ChatStore(file)
+    again.delete(chat.conversation_id)
+    again.close()
+    # The first of these starts erases it, so that the second one finds a file without chats.
+    for _ in range(3):
+        again = ChatStore(file)
+        assert again.conversations() == ()
+        again.close()
+    assert kept.exists()
+
+
+def test_presets_that_were_deleted_do_not_come_back_either(store, tmp_path):
+    file = tmp_path / "chats.sqlite"
+    preset = store.presets.create("Terse", {"max_tokens": 64})
+    store.close()
+    for name in (SET_ASIDE, SET_ASIDE.replace("2026", "2025")):
+        (tmp_path / name).write_bytes(file.read_bytes())
+    file.unlink()
+    # The newer of the two files is taken back.
+    again = ChatStore(file)
+    again.presets.delete(preset.preset_id)
+    again.close()
+    again = ChatStore(file)
+    assert again.presets.presets() == ()
+    again.close()
+
+
 def test_a_folder_that_cannot_be_written_is_told_in_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ChatsUnusable) as raised:

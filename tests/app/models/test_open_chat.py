@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.models.open_chat import OpenChat
+from app.models.open_chat import Choices, OpenChat
 from engine.protocol import Manner, RagdollError
 from tests.helpers.chat_desk import Desk
 
@@ -89,7 +89,7 @@ def test_who_looks_at_another_chat_finds_the_new_one_as_it_was_until_it_is_asked
     take_off = desk.model.detaching()
     desk.model.open(other)
     assert (desk.model.manner, desk.model.filters.paths) == (Manner(), ())
-    assert desk.model.unasked_manner == OWN
+    assert desk.model.unasked.manner == OWN
     take_off(["/docs/b.pdf"])
     desk.model.open(other)
     with qtbot.wait_signals([desk.model.manner_changed, desk.model.filters_changed]):
@@ -98,7 +98,7 @@ def test_who_looks_at_another_chat_finds_the_new_one_as_it_was_until_it_is_asked
     assert desk.model.searches
     desk.ask()
     assert desk.asked()[-1].manner == OWN
-    assert desk.model.unasked_manner is None
+    assert desk.model.unasked == Choices()
     desk.model.new_chat()
     assert (desk.model.manner, desk.model.filters.paths) == (Manner(), ())
 
@@ -109,12 +109,12 @@ def test_a_new_chat_in_which_nothing_was_chosen_begins_as_new_ones_do_by_then(st
     stored = store.create_conversation("Tea")
     usual[0] = OWN
     chat._become(stored)
-    assert chat.unasked_manner is None
+    assert chat.unasked == Choices()
     chat._become(None)
     assert chat.manner == OWN
     chat.attach(["/docs/a.pdf"])
     chat._become(stored)
-    assert chat.unasked_manner is None
+    assert chat.unasked.manner is None
     usual[0] = Manner()
     chat._become(None)
     assert (chat.manner, chat.filters.paths) == (Manner(), ("/docs/a.pdf",))

@@ -245,3 +245,40 @@ def test_keys_are_left_to_whoever_offers_letters_to_choose_from(prompt, around):
     QTest.keyClick(prompt.field, Qt.Key.Key_PageDown)
     QTest.keyClick(prompt.field, Qt.Key.Key_End, CTRL)
     assert around.heard == []
+
+
+def press(prompt, *keys: Qt.Key) -> str:
+    for key in keys:
+        QTest.keyClick(prompt.field, key)
+    return prompt.text
+
+
+UP, DOWN = Qt.Key.Key_Up, Qt.Key.Key_Down
+
+
+def test_earlier_questions_are_recalled_in_an_empty_field(prompt):
+    prompt.recall_from(lambda: ["First?", "Second\nline?", "First?", "Third?"])
+    assert press(prompt, DOWN) == ""
+    assert press(prompt, UP) == "Third?"
+    # Each question once, however often it was asked.
+    assert press(prompt, UP) == "First?"
+    assert press(prompt, UP) == "Second\nline?"
+    assert press(prompt, DOWN, DOWN) == "Third?"
+    assert press(prompt, DOWN) == ""
+    assert press(prompt, UP, UP, UP) == "Second\nline?"
+    # There is no earlier one; the key moves the cursor, and then it stays in the text.
+    assert press(prompt, UP, DOWN, Qt.Key.Key_Home, UP) == "Second\nline?"
+
+
+def test_what_was_written_by_hand_is_not_replaced_by_an_earlier_question(prompt):
+    prompt.recall_from(lambda: ["First?", "Second?"])
+    QTest.keyClicks(prompt.field, "First?")
+    assert press(prompt, UP) == "First?"
+    prompt.set_text("")
+    press(prompt, UP)
+    QTest.keyClicks(prompt.field, " Or not")
+    assert press(prompt, UP, DOWN) == "Second? Or not"
+
+
+def test_where_nothing_was_asked_the_arrow_keys_do_nothing(prompt):
+    assert press(prompt, UP, DOWN) == ""

@@ -194,3 +194,16 @@ def test_an_answer_of_the_model_alone_says_that_no_files_were_searched(qtbot):
     assert widget.scope.text() == "with passages of earlier answers"
     widget.show_turn(turn(1, searches=False, text=""))
     assert widget.nothing.text() == "The model wrote nothing."
+
+
+def test_the_mark_of_a_copied_answer_goes_away(qtbot):
+    widget = TurnWidget(turn(1, text="Three months."))
+    qtbot.addWidget(widget)
+    widget.copy.click()
+    assert QApplication.clipboard().text() == "Three months."
+    assert _icon_of(widget.copy) == "check"
+    qtbot.waitUntil(lambda: _icon_of(widget.copy) == "copy")
+
+
+def _icon_of(button):
+    return button.property("iconDress")[0]

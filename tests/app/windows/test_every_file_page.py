@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox
 
 from app import theme
 from app.models import AppModels
@@ -234,6 +234,17 @@ def test_answers_are_exported_and_a_disk_that_refuses_is_told(page, client, qtbo
     assert [file.name for file in tmp_path.iterdir() if "answers" in file.name] == ["answers.csv"]
     assert told[0][0] == "error"
     assert "could not be written" in told[0][1]
+
+
+@pytest.mark.parametrize(("question", "name"), [("When does it end?", "When does it end.csv"), ("???", "answers.csv")])
+def test_answers_are_exported_under_the_name_of_their_question(page, client, question: str, name: str) -> None:
+    page.question.setText(question)
+    page.question.returnPressed.emit()
+    list_files(client, "/docs/a.pdf")
+    page.run.export_wanted.emit()
+    (dialog,) = page.findChildren(QFileDialog)
+    assert [Path(file).name for file in dialog.selectedFiles()] == [name]
+    dialog.reject()
 
 
 def test_a_question_whose_files_cannot_be_listed_is_still_there(page, client, models: AppModels) -> None:

@@ -97,41 +97,71 @@ def test_a_folder_says_whether_it_is_watched_or_why_it_is_out_of_reach(page, cli
 def test_changes_can_be_looked_for_now_and_what_was_found_is_said(page, window, client):
     tell_library(client, COLLECTION)
     page.check.click()
-    assert len(client.asked(protocol.RESCAN)) == 1
-    nothing = protocol.IndexFinished(indexed=0, unchanged=9, removed=0, skipped=(), failed=(), chunks=0, seconds=1)
-    client.tell(nothing)
+    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(unchanged=9))
     assert window.message_bar.sentence == "Nothing has changed in your folders."
     page.check.click()
-    client.tell(nothing.model_copy(update={"indexed": 2, "removed": 1}))
+    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(indexed=2, removed=1))
     assert window.message_bar.sentence == "Indexed: 2. Removed: 1."
+
+
+def test_the_end_of_another_job_is_not_what_a_look_has_found(page, window, client):
+    tell_library(client, COLLECTION)
+    page.check.click()
+    client.tell(protocol.IndexFinished(indexed=0, unchanged=9, removed=0, skipped=(), failed=(), chunks=0, seconds=1))
+    assert not window.message_bar.isVisible()
+    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(indexed=2))
+    assert window.message_bar.sentence == "Indexed: 2. Removed: 0."
+
+
+def test_a_look_that_failed_says_why_and_a_later_job_is_not_taken_for_it(page, window, client):
+    tell_library(client, COLLECTION)
+    page.check.click()
+    client.tell(protocol.IndexFailed(kind="DiskFull", sentence="The disk is full."))
+    client.refuse(protocol.RESCAN_AND_WAIT, "The disk is full.", "DiskFull")
+    assert window.message_bar.sentence == "The disk is full."
+    window.message_bar.clear()
+    client.tell(protocol.IndexFinished(indexed=3, unchanged=9, removed=0, skipped=(), failed=(), chunks=0, seconds=1))
+    assert not window.message_bar.isVisible()
+
+
+def test_a_look_that_was_stopped_does_not_say_that_nothing_changed(page, window, client):
+    tell_library(client, COLLECTION)
+    page.check.click()
+    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(was_cancelled=True))
+    assert not window.message_bar.isVisible()
 
 
 def test_a_look_that_finds_only_what_was_wrong_before_says_that_nothing_changed(page, window, client):
     tell_library(client, COLLECTION)
     page.check.click()
     problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="It needs a password.")
-    client.tell(
-        protocol.IndexFinished(
-            indexed=0, unchanged=9, removed=0, skipped=(problem,), failed=(), chunks=0, seconds=1
-        )
-    )  # fmt: skip
+    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(unchanged=9, skipped=(problem,)))
     assert window.message_bar.sentence == "Nothing has changed in your folders."
+
+
+def test_new_problems_that_a_look_has_found_stay_told(page, window, client):
+    tell_library(client, COLLECTION)
+    page.check.click()
+    problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="It needs a password.")
+    client.tell(
+        protocol.IndexFinished(indexed=1, unchanged=9, removed=0, skipped=(problem,), failed=(), chunks=1, seconds=1)
+    )
+    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(indexed=1, unchanged=9, skipped=(problem,)))
+    assert window.message_bar.sentence == "1 file was indexed, 1 was not."
 
 
 def test_a_look_says_which_folders_it_could_not_look_at(page, window, client):
     tell_library(client, COLLECTION, folders=(WATCHED, AWAY))
     gone = tuple(protocol.DocumentProblem(path=folder.path, reason="It is gone.") for folder in (AWAY, WATCHED))
-    nothing = protocol.IndexFinished(
-        indexed=0, unchanged=9, removed=0, skipped=gone[:1], failed=(), chunks=0, seconds=1
-    )  # fmt: skip
+    nothing = protocol.IndexReport(unchanged=9, skipped=gone[:1])
     page.check.click()
-    client.tell(nothing)
+    client.answer(protocol.RESCAN_AND_WAIT, nothing)
     assert window.message_bar.sentence == "1 folder cannot be reached; its indexed files are kept."
     page.check.click()
-    client.tell(nothing.model_copy(update={"skipped": gone}))
+    client.answer(protocol.RESCAN_AND_WAIT, nothing.model_copy(update={"skipped": gone}))
     assert window.message_bar.sentence == "2 folders cannot be reached; their indexed files are kept."
     page.check.click()
-    client.tell(nothing.model_copy(update={"removed": 1}))
+    client.answer(protocol.RESCAN_AND_WAIT, nothing.model_copy(update={"removed": 1}))
     assert window.message_bar.sentence == "Indexed: 0. Removed: 1."
 
 
@@ -298,6 +328,36 @@ def test_what_is_not_indexed_says_what_would_help_and_offers_it(page, client):
     )
     page.documents.needs.buttons["retry"].click()
     assert client.asked(protocol.REINDEX)[-1].paths == (BROKEN.path,)
+
+
+def test_help_is_for_the_listed_files_and_not_for_the_whole_library(page, client, qtbot):
+    other = document(7, "failed", "It is cut short.")
+    tell_library(client, COLLECTION, documents=[BROKEN, other])
+    page.show_filter("problems")
+    answer_library(client, COLLECTION, documents=[BROKEN, other])
+    page.documents.search.setText("file-7")
+    qtbot.waitUntil(lambda: client.asked(protocol.DOCUMENTS)[-1].name == "file-7")
+    assert not page.documents.needs.isVisible()
+    answer_library(client, COLLECTION, documents=[BROKEN, other])
+    assert page.documents.needs.sentences() == ("1 file failed.",)
+    page.documents.needs.buttons["retry"].click()
+    assert client.asked(protocol.REINDEX)[-1].paths == (other.path,)
+
+    page.documents.show_collection("Documents")
+    assert [wanted.collection for wanted in client.asked(protocol.DOCUMENTS)[-2:]] == ["Documents"] * 2
+
+
+def test_the_list_is_refreshed_only_while_it_is_seen_and_at_once_when_it_is_seen_again(page, window, client):
+    tell_library(client, COLLECTION, documents=[document(1)])
+    window.go_to("chats")
+    num_asked = len(client.asked(protocol.DOCUMENTS))
+    tell_library(client, COLLECTION, documents=[document(1), document(2)])
+    # Only what could not be indexed is asked for.
+    assert [wanted.states for wanted in client.asked(protocol.DOCUMENTS)[num_asked:]] == [("failed", "skipped")]
+    assert page.documents.table.model().rowCount() == 1
+    window.go_to("library")
+    answer_library(client, COLLECTION, documents=[document(1), document(2)])
+    assert page.documents.table.model().rowCount() == 2
 
 
 def test_a_click_on_the_help_of_a_row_gives_it(page, client):

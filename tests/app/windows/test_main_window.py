@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMessageBox, QS
 from app import theme
 from app.chats import ChatStore
 from app.models import AppModels
+from app.models.open_chat import Choices
 from app.settings import SettingsStore
 from app.widgets.prompt_edit import MAX_CHARACTERS
 from app.widgets.prose import Prose
@@ -780,22 +781,34 @@ def test_a_window_that_cannot_keep_an_unsent_question_asks_before_it_closes(wind
     assert SettingsStore(models.settings._file).settings.unsent_question == "Which notice applies?"
 
 
-def test_what_was_chosen_for_a_new_chat_is_there_at_the_next_start(window, models, qtbot):
-    manner = protocol.Manner(instructions="In verse.")
-    models.conversation.set_manner(manner)
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        Choices(manner=protocol.Manner(instructions="In verse.")),
+        Choices(protocol.Filters(paths=("/docs/na\udcefve.pdf",)), model="/m/na\udcefve.gguf"),
+        Choices(protocol.Filters(formats=("pdf",), changed_since="2026-01-01", reads_question=False), searches=False),
+    ],
+)
+def test_what_was_chosen_for_a_new_chat_is_there_at_the_next_start(client, store, tmp_path, qtbot, chosen):
+    window, models = window_on(store, client, tmp_path, qtbot)
+    models.conversation.choose(chosen)
     window.close()
-    models.conversation.new_chat()
-    assert models.conversation.manner == protocol.Manner()
-    again = MainWindow()
-    qtbot.addWidget(again)
-    again.attach(models)
-    assert models.conversation.manner == manner
-    models.settings.change(unsent_manner="{")
-    models.conversation.new_chat()
-    once_more = MainWindow()
-    qtbot.addWidget(once_more)
-    once_more.attach(models)
-    assert models.conversation.manner == protocol.Manner()
+    models.close()
+    again, models = window_on(store, client, tmp_path, qtbot)
+    assert models.conversation.unasked == chosen
+    # Once it is asked, the next start begins as any other.
+    ask(models, client)
+    again.chat.prompt.submitted.emit("Why?")
+    again.close()
+    models.close()
+    _, models = window_on(store, client, tmp_path, qtbot)
+    assert models.conversation.unasked == Choices()
+    models.close()
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"filters": 1, "model": 2, "manner": 3, "searches": 4}', '"a"'])
+def test_choices_that_are_none_of_ours_are_none(text):
+    assert closing.choices_in(text) == Choices()
 
 
 def test_on_a_very_wide_screen_the_sources_are_as_wide_as_is_remembered(window, models):
@@ -808,6 +821,64 @@ def test_a_question_that_was_sent_does_not_come_back(window, models):
     window.chat.take_back("Why?")
     QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Return)
     assert models.settings.settings.unsent_question == ""
+
+
+def test_unsent_text_stays_with_its_chat_also_at_the_next_start(window, models, client, qtbot):
+    prompt, chats = window.chat.prompt, window.chats.list.model()
+    finish(client, ask(models, client, "First?"))
+    first = models.conversation.conversation_id
+    prompt.set_text("More of the first?")
+    window.chat_actions.new_chat()
+    assert prompt.text == ""
+    assert chats.index(0, 0).data(Qt.ItemDataRole.AccessibleDescriptionRole) == "Unsent text"
+    prompt.set_text("Something new?")
+    window.chat_actions.open_chat(first)
+    assert prompt.text == "More of the first?"
+    assert chats.index(0, 0).data(Qt.ItemDataRole.AccessibleDescriptionRole) is None
+    # Another branch is the same chat: not even the cursor moves.
+    QTest.keyClick(prompt.field, Qt.Key.Key_Home)
+    models.conversation.regenerate(models.conversation.turns[-1].turn_id)
+    finish(client, models.conversation.turns[-1].turn_id)
+    assert (prompt.text, prompt.field.textCursor().position()) == ("More of the first?", 0)
+    window.close()
+
+    models.conversation.new_chat()
+    again = MainWindow()
+    qtbot.addWidget(again)
+    again.attach(models)
+    assert again.chat.prompt.text == "Something new?"
+    again.chat_actions.open_chat(first)
+    assert again.chat.prompt.text == "More of the first?"
+    # What is sent does not come back, even if this window is never closed properly; the other text does.
+    QTest.keyClick(again.chat.prompt.field, Qt.Key.Key_Return)
+    assert models.settings.settings.unsent_drafts == ""
+    assert models.settings.settings.unsent_question == "Something new?"
+
+
+def test_the_first_question_of_a_chat_takes_no_text_away(window, models, client):
+    window.chat.prompt.set_text("Typed meanwhile")
+    finish(client, ask(models, client, "First?"))
+    assert window.chat.prompt.text == "Typed meanwhile"
+    window.chat_actions.new_chat()
+    assert window.chat.prompt.text == ""
+
+
+def test_unsent_text_of_a_chat_that_was_deleted_is_not_kept(window, models, client):
+    finish(client, ask(models, client, "First?"))
+    window.chat.prompt.set_text("Precious?")
+    models.chat_list.delete(models.conversation.conversation_id)
+    assert window.chat.prompt.text == ""
+    window.chats.bring_back()
+    assert window.chat.prompt.text == "Precious?"
+    models.chat_list.delete(models.conversation.conversation_id)
+    window.close()
+    assert (models.settings.settings.unsent_drafts, models.settings.settings.unsent_question) == ("", "")
+
+
+def test_earlier_questions_of_the_chat_are_recalled(window, models, client):
+    finish(client, ask(models, client, "First?"))
+    QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Up)
+    assert window.chat.prompt.text == "First?"
 
 
 def test_a_narrow_window_shows_icons_alone_and_a_wide_one_the_words_again(window):
@@ -1024,6 +1095,27 @@ def test_a_chat_renamed_in_the_list_names_the_window(window, models, client):
     model = window.chats.list.model()
     model.setData(model.index(0, 0), "New title", Qt.ItemDataRole.EditRole)
     assert window.windowTitle().startswith("New title")
+
+
+def test_a_chat_is_marked_while_an_answer_is_written_in_it(window, models, client):
+    def described() -> list[str | None]:
+        model = window.chats.list.model()
+        return [model.index(n, 0).data(Qt.ItemDataRole.AccessibleDescriptionRole) for n in range(model.rowCount())]
+
+    def icon():
+        return window.chats.list.model().index(0, 0).data(Qt.ItemDataRole.DecorationRole)
+
+    first = ask(models, client, "First?")
+    assert described() == ["An answer is being written"]
+    assert icon() is not None
+    models.conversation.new_chat()
+    second = ask(models, client, "Second?")
+    finish(client, second)
+    assert described() == [None, "An answer is being written"]
+    models.chat_list.set_pinned(models.chat_list.index(1).data(models.chat_list.ID_ROLE), True)
+    assert described() == ["An answer is being written, Pinned", None]
+    finish(client, first)
+    assert described() == ["Pinned", None]
 
 
 def test_a_deleted_chat_can_be_brought_back(window, models, client):

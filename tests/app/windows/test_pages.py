@@ -194,6 +194,7 @@ def test_a_new_collection_gets_a_name_and_a_folder_and_is_asked_from_then_on(win
     chooser.filesSelected.emit(["/sales"])
     wanted = client.asked(protocol.ADD)[-1]
     assert (wanted.paths, wanted.collection) == (("/sales",), "Sales & Marketing")
+    client.answer(protocol.ADD, protocol.Nothing())
     assert models.conversation.collections == ("Sales & Marketing",)
     assert window.chat.collection_picker.text() == " Sales && Marketing"
     # A reply that was on its way when it was made does not know it yet.
