@@ -139,7 +139,7 @@ class Batching:
     def _granted(self, works: Sequence[_Asked], demands: Sequence[Demand]) -> list[int]:
         chunk = self._chunk(demands)
         granted = self._packed(demands, chunk)
-        pieces = self._in_pieces(works, demands, granted, chunk)
+        pieces = self._in_pieces(works, demands)
         self.has_piece = pieces is not None
         if pieces is not None:
             return pieces
@@ -157,9 +157,7 @@ class Batching:
         packed = iter(self._packed([demand for demand in demands if (demand.num_tokens > 1) in sides], chunk))
         return [next(packed) if (demand.num_tokens > 1) in sides else 0 for demand in demands]
 
-    def _in_pieces(
-        self, works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int], chunk: int
-    ) -> list[int] | None:
+    def _in_pieces(self, works: Sequence[_Asked], demands: Sequence[Demand]) -> list[int] | None:
         """The batch with as many prompt tokens as hide alongside answers; None where prompts are not read so.
 
         Where drafts leave no room for any, drafts are dropped: answers would wait for a whole prompt otherwise.
@@ -167,12 +165,13 @@ class Batching:
         times = self._times
         if times is None:
             return None
-        if hidden := _hidden_tokens(times, works, demands, granted):
+        # As much as there is room for: what hides makes nobody's next token later, however many tokens it is.
+        if hidden := _hidden_tokens(times, works, demands, self._packed(demands, self._room)):
             return self._packed(demands, hidden)
         if not any(demand.num_drafted for demand in demands):
             return None
         plain = [replace(demand, num_drafted=0) for demand in demands]
-        hidden = _hidden_tokens(times, works, plain, self._packed(plain, chunk))
+        hidden = _hidden_tokens(times, works, plain, self._packed(plain, self._room))
         return self._packed(plain, hidden) if hidden else None
 
     def _are_faster_apart(self, batch: Halves) -> bool:
@@ -208,10 +207,18 @@ class Batching:
         if not num_watched and (self._costs_a_pass or not self._profile.is_measured):
             return self._room
         stall_seconds = SCRIPT_STALL_SECONDS if are_scripts_read(demands) else STALL_SECONDS
+        if self._costs_a_pass:
+            return self._chunk_of_a_pass(stall_seconds)
         seconds_per_token = self._profile.seconds(0, self._room) / self._room
-        chunk = chunk_tokens(self._room, num_watched, seconds_per_token, stall_seconds)
-        # While layers are read from disk, some more tokens are computed at no cost.
-        return max(chunk, min(MIN_ALONE_TOKENS, self._room)) if self._costs_a_pass else chunk
+        return chunk_tokens(self._room, num_watched, seconds_per_token, stall_seconds)
+
+    def _chunk_of_a_pass(self, stall_seconds: float) -> int:
+        """The same where layers are read for each pass: what makes it no longer than `stall_seconds` more."""
+        least = size = min(MIN_ALONE_TOKENS, self._room)
+        most_seconds = self._profile.seconds(0, least) + stall_seconds
+        while size < self._room and self._profile.seconds(0, min(2 * size, self._room)) <= most_seconds:
+            size = min(2 * size, self._room)
+        return size
 
 
 def _hidden_tokens(times: PassTimes, works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int]) -> int:

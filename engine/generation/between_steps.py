@@ -131,6 +131,7 @@ class BetweenSteps:
         names = members.names_of(member) if member is not None else {str(command.path)}
         is_wanted = any(task.model in names for task in self._turns)
         if member is not None:
+            self._models.give_up_hot(member)
             is_wanted = is_wanted or member.wants_turn or len(member.under_way) > 0
         if not is_wanted:
             guarded(lambda: self._models.rest(command.path))
@@ -144,12 +145,9 @@ class BetweenSteps:
             member.loader.forget_removed(self._known_documents)
 
     def _expect(self, expected: Expected) -> None:
-        """Reads ahead. Where there is more than one model, nothing is read before it is known whose turn it is."""
-        members = self._models.members
-        member = members.home
-        # A chat names its model, even where that is the chosen one.
-        is_other = members.is_shared or members.find(expected.in_flight.question.model) is not member
-        if is_other or self._turns or member.loaded is None or not member.is_in_memory:
+        """Reads ahead where the question's model is in memory, and nobody waits for another one."""
+        member = self._models.members.find(expected.in_flight.question.model)
+        if member is None or member.loaded is None or self._turns or not self._models.let_compute_unasked(member):
             return
         try:
             member.under_way.expect(expected, member.loaded)

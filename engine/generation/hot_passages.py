@@ -84,6 +84,11 @@ class HotPassages:
             _, passage = self._offered
             self._tried[self._offered] = self._uses[passage]
 
+    def given_up(self) -> None:
+        """Notes that the offer of `next` was not read to its end."""
+        if self._offered is not None:
+            self._tried.pop(self._offered, None)
+
     def forget(self, documents: frozenset[int]) -> None:
         """Forgets documents that have left the library."""
         for passage in [passage for passage in self._uses if passage.document_id in documents]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from engine.generation.hot_passages import HotPassages
 from engine.generation.member import Member
@@ -50,7 +51,7 @@ class IdleTime:
         for member in open_models:
             is_behind |= member.loaded is not None and guarded(member.loaded.flush)
         guarded(self.keep_hot)
-        if not is_behind and not guarded(lambda: self._read_hot(self._models.principal)):
+        if not is_behind and not any(guarded(partial(self._read_hot, member)) for member in self._in_use()):
             self.seconds = None
 
     def recall_hot(self) -> None:
@@ -62,12 +63,16 @@ class IdleTime:
         if (hot := self._hot.changed()) is not None:
             self._models.members.home.loader.keep_hot(hot)
 
+    def _in_use(self) -> tuple[Member, ...]:
+        """The models that are probably asked next: the one that was asked last, and the chosen one."""
+        return tuple(dict.fromkeys((self._models.front, self._models.principal)))
+
     def _read_hot(self, member: Member) -> bool:
         """Whether there is something hot to read, now or when the machine has power to spare."""
         if member.loaded is None or not member.is_in_memory:
             return False
         beginning = member.under_way.next_hot(member.loaded)
-        if beginning is not None and self._has_power_to_spare():
+        if beginning is not None and self._has_power_to_spare() and self._models.let_compute_unasked(member):
             member.under_way.read_hot(beginning, member.loaded)
         elif beginning is not None:
             self.seconds = SPARE_POWER_SECONDS

@@ -125,13 +125,14 @@ class Member:
     @property
     def wants_turn(self) -> bool:
         """Whether there is anything to compute that a request waits for."""
-        loop = self.loaded.loop if self.loaded is not None else None
-        return self.under_way.is_busy or (loop is not None and loop.is_asked)
+        loaded = self.loaded
+        return self.under_way.is_busy or (loaded is not None and loaded.loop.is_asked)
 
     @property
     def has_work(self) -> bool:
         """Whether there is anything to compute, including the last token of an answer whose question has ended."""
-        return self.under_way.is_busy or (self.loaded is not None and self.loaded.loop.has_work)
+        loaded = self.loaded
+        return self.under_way.is_busy or (loaded is not None and loaded.loop.has_work)
 
     def look(self, asked: Sequence[Asked], targets: Targets, now: float, *, is_in_front: bool) -> Waiting | None:
         """Notes since when it has waited, and returns what for; None where there is nothing to compute.

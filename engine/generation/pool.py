@@ -157,6 +157,7 @@ class ModelPool:
             ModelError: It cannot be loaded; the loader has published that.
         """
         self._is_home_due = False
+        self.give_up_hot(self.front)
         before = self.members.home
         is_ready = self._switch_home(command)
         home = self.members.home
@@ -239,9 +240,33 @@ class ModelPool:
     def rest(self, path: Path) -> None:
         """Frees a model that is not in use; the next question loads it again."""
         for member in self.members:
-            if member.path == str(path) and not member.wants_turn:
-                self._dismiss(member)
+            if member.path == str(path):
+                self.give_up_hot(member)
+                if not member.wants_turn:
+                    self._dismiss(member)
         self._choose_principal()
+
+    # --- what no request waits for ---
+
+    def may_compute_unasked(self, member: Member) -> bool:
+        """Whether a model is in memory, and no question to another one is under way (from any thread)."""
+        others = (one for one in self.members if one is not member)
+        return member.is_in_memory and not any(one.under_way.is_asked for one in others)
+
+    def let_compute_unasked(self, member: Member) -> bool:
+        """Makes it the turn of a model that has something to compute that no request waits for; False if it may not."""
+        if not self.may_compute_unasked(member):
+            return False
+        if member is not self.front:
+            self._leave_front()
+            self.front, self._turn = member, _Turn()
+        return True
+
+    def give_up_hot(self, member: Member) -> None:
+        """Stops a model that only reads what is hot, so that this keeps nobody from changing or freeing it."""
+        if (loaded := member.loaded) is not None:
+            member.under_way.give_up_hot(loaded)
+            member.under_way.tell(loaded)
 
     # --- turns ---
 
@@ -354,16 +379,21 @@ class ModelPool:
         return wanted
 
     def _begin_turn(self, turn: NextTurn, wanted: list[Waiting]) -> None:
-        left, chosen = self.front, turn.chosen
-        left.since = self._clock()
-        left.under_way.end_turn(left.loaded)
-        self._end_arrival()
+        left, chosen = self._leave_front(), turn.chosen
         self.front = next(member for member in self.members if member.path == chosen.path)
         paths = {model.path for model in wanted}
         is_free = all(member.is_in_memory for member in self.members if member.path in paths)
         self._turn = _Turn(begun(chosen, wanted, self._targets(), is_free=is_free), is_for_late=turn.is_for_late)
         if not self.front.is_in_memory:
             self._bring_in(left)
+
+    def _leave_front(self) -> Member:
+        """Ends the turn of the model in front, and returns it."""
+        left = self.front
+        left.since = self._clock()
+        left.under_way.end_turn(left.loaded)
+        self._end_arrival()
+        return left
 
     def _bring_in(self, left: Member | None = None) -> None:
         """Brings the model in front into memory; `left` is the one whose turn has ended."""

@@ -45,7 +45,8 @@ class ReadingAhead:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self.reading())
+        """Whether a prompt is being read (from any thread)."""
+        return not all(guess.has_ended for guess in list(self._guesses.values()))
 
     def reading(self) -> set[str]:
         """The questions whose prompts are being read."""

@@ -45,6 +45,8 @@ class Unasked:
         """Loads for callers that want to measure, and replies whether there is a model."""
         while self._loads:
             reply = self._loads.pop(0).reply
+            if not reply.set_running_or_notify_cancel():
+                continue
             try:
                 reply.set_result(load() is not None)
             except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to the caller

@@ -74,7 +74,12 @@ class UnderWay:
     @property
     def is_busy(self) -> bool:
         """Whether there is anything to compute, for a question or ahead of one."""
-        return bool(self._answering) or self._ahead.is_busy or self._reads_hot
+        return self.is_asked or self._reads_hot
+
+    @property
+    def is_asked(self) -> bool:
+        """The same without what is read only because it is hot (from any thread)."""
+        return bool(self._answering) or self._ahead.is_busy
 
     @property
     def hot(self) -> HotPassages:
@@ -192,8 +197,13 @@ class UnderWay:
         """Stops reading what is read ahead, or because it is hot."""
         for question_id in self._ahead.reading() - self._answering.keys():
             self._ahead.drop(loaded.loop, question_id)
+        self.give_up_hot(loaded)
+
+    def give_up_hot(self, loaded: LoadedModel) -> None:
+        """Stops reading what is hot, which is offered again."""
         if self._reads_hot:
             loaded.loop.cancel(_HOT_ID)
+            self._hot.given_up()
             self._reads_hot = False
 
     def forget_removed(self) -> None:

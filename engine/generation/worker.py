@@ -66,9 +66,10 @@ from engine.spinning import Spinning
 # With nothing to compute, but kept KV on its way from disk, it is checked this often.
 WAITING_FOR_DISK_SECONDS = 0.002
 COUNTERS_SECONDS = 0.5
-# How long the last token of an answer waits to be computed and kept, where that takes a pass over streamed layers. A
-# question right after an answer is searched for meanwhile, and that pass would take the disk and the cores.
-CLOSING_SECONDS = 1.0
+# How long the last token of an answer waits to be computed and kept, where that takes a pass over streamed layers: some
+# passes, but within bounds. A question right after an answer is searched for meanwhile, that pass would take the disk
+# and the cores, and the question would wait for its end; it computes the token in its own first pass.
+CLOSING_SECONDS, CLOSING_PASSES, MOST_CLOSING_SECONDS = 1.0, 5, 10.0
 # How soon a cancelled question ends while a model is being loaded.
 CANCELLED_SECONDS = 0.2
 # How often it is checked whether idle models are to leave, and whether their room is wanted.
@@ -158,11 +159,12 @@ class GenerationWorker:
         """
         self._put(Expected(in_flight, tuple(passages), left_seconds))
 
-    def reads_ahead(self, left_seconds: float) -> bool:
-        """Whether announcements this long before the end of a search are used."""
-        home = self.models.members.home
-        reads = home.loaded is not None and home.loaded.reads_ahead(left_seconds)
-        return reads and home.is_in_memory and not self.models.members.is_shared
+    def reads_ahead(self, model: str, left_seconds: float) -> bool:
+        """Whether announcements of questions to `model` are used so long before the end of a search."""
+        member = self.models.members.find(model)
+        if member is None or (loaded := member.loaded) is None:
+            return False
+        return loaded.reads_ahead(left_seconds) and self.models.may_compute_unasked(member)
 
     def found_again(self, found: FoundAgain) -> None:
         """Hands in what was found for an answer that is being written, if it still is."""
@@ -347,7 +349,8 @@ class GenerationWorker:
     def _patience(self) -> float | None:
         """How many seconds to wait for a command; None for as long as it takes."""
         if self.models.only_closes and not self._turns:
-            return max(0.0, CLOSING_SECONDS - (time.monotonic() - self._stepped_at))
+            wait_seconds = min(CLOSING_PASSES * self.models.front.step_seconds, MOST_CLOSING_SECONDS)
+            return max(0.0, max(CLOSING_SECONDS, wait_seconds) - (time.monotonic() - self._stepped_at))
         if self.models.has_work:
             return WAITING_FOR_DISK_SECONDS if self.models.is_stalled else 0
         if self._turns or self.models.is_home_due or self._unasked.awaits_load:

@@ -97,6 +97,7 @@ _FORMATS_OF_WORD = {
     **dict.fromkeys(("pptm", "ppsx", "ppsm", "potx", "potm"), ("pptx",)),
     **dict.fromkeys(("pps", "pot"), ("ppt",)),
     "otp": ("odp",),
+    **dict.fromkeys(("odg", "otg"), ("odg",)),
     **dict.fromkeys(("xlsm", "xlsb", "xltx", "xltm"), ("xlsx",)),
     "xlt": ("xls",),
     "ots": ("ods",),

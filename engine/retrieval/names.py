@@ -32,7 +32,7 @@ MAX_CHARACTERS = 255
 
 Kind = Literal["file", "folder"]
 
-_ENDINGS = "pdf|docx?|odt|rtf|xlsx?|ods|pptx?|odp|epub|eml|mbox|msg"
+_ENDINGS = "pdf|docx?|odt|rtf|xlsx?|ods|pptx?|od[pg]|epub|eml|mbox|msg"
 _PLAIN_ENDINGS = "txt|md|csv|tsv|html?"
 _IN_EVERY_PROJECT = re.compile(
     r"(?:readme|license|changelog|contributing|security)\.\w+|index\.(?:html?|md)|(?:requirements|robots|cmakelists|llms)\.txt",

@@ -81,7 +81,7 @@ class RetrievalWorker:
         sentence_vectors: SentenceVectors,
         lookup_size: Callable[[], int] = lambda: MAX_BATCH,
         expect: Expect = lambda in_flight, passages, left_seconds: None,
-        reads_ahead: Callable[[float], bool] = lambda left_seconds: False,
+        reads_ahead: Callable[[str, float], bool] = lambda model, left_seconds: False,
         look_costs: LookCosts | None = None,
         found_again: TellFound = lambda found: None,
         cores: Cores | None = None,
@@ -99,8 +99,8 @@ class RetrievalWorker:
             lookup_size: How many texts of a long lookup to search at once.
             expect: Receives the passages that a question will probably be handed over with, before they are read, and
                 for how many seconds the search will continue.
-            reads_ahead: Whether `expect` makes use of them so long before the end, so that a search should run in
-                stages.
+            reads_ahead: Whether `expect` makes use of them for questions to a model so long before the end, so that a
+                search should run in stages.
             look_costs: Learns what looks take.
             found_again: Receives what each look found.
             cores: What searches share with steps of the model.
@@ -323,7 +323,7 @@ class RetrievalWorker:
         if stage is None:
             return
         left_seconds = self._costs.predict(searcher.breadths()[-1])
-        if self._reads_ahead(left_seconds):
+        if self._reads_ahead(batch[0].question.model, left_seconds):
             try:
                 [result] = self._swept(searcher, batch, [replace(_query(batch[0]), breadth=stage)])
             except SweepPaused:

@@ -229,6 +229,33 @@ def test_where_layers_are_read_for_long_a_prompt_is_read_in_pieces_beside_answer
     assert told(turns.next())[0] == (reading.request_id, 59, 0, False)
 
 
+def test_beside_an_answer_that_somebody_watches_pieces_are_as_long_as_what_hides() -> None:
+    parts = Parts(num_cells=4096)
+    reading = parts.running(prompt(1, 1000), lacks=1000)
+    parts.profile.note(0, 512, 512 * STALL_SECONDS / 40)
+    turns = streamed(parts, 512)
+    assert told(turns.next()) == [(reading.request_id, 512, 0, False)]
+    writing = parts.running(prompt(2000, 100), ((7,),))
+    # 6 ms a token; layers are read for 3.4 s of a pass, in which more are computed than a reader would wait for.
+    for number in range(30):
+        turns.note(3.4, 3.2 * (number + 1), 3.4 * (number + 1))
+        turns.next()
+    [(_, num_read, _, _), (other, *_)] = told(turns.next())
+    assert other == writing.request_id
+    assert num_read > 128
+
+
+def test_on_a_card_a_chunk_beside_a_reader_makes_a_pass_that_reads_layers_hardly_longer() -> None:
+    parts = Parts(num_cells=4096)
+    reading = parts.running(prompt(1, 1000), lacks=1000)
+    writing = parts.running(prompt(2000, 100), ((7,),))
+    turns = batching(parts, 512, costs_a_pass=True)
+    # What reading layers takes is spread over as many tokens as there are.
+    parts.profile.note(0, 64, 1.5)
+    parts.profile.note(0, 512, 1.5 + STALL_SECONDS / 2)
+    assert told(turns.next()) == [(reading.request_id, 511, 0, False), (writing.request_id, 1, 0, True)]
+
+
 def test_whoever_drafts_so_much_that_nothing_hides_drafts_nothing_while_a_prompt_is_read() -> None:
     parts = Parts(num_cells=2048)
     reading = parts.running(prompt(1, 600), lacks=600, priority="batch")

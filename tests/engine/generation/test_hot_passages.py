@@ -77,6 +77,14 @@ def test_a_model_that_comes_back_reads_what_it_had_read_again():
     assert hot.next(SPEAKER, nothing_kept) == (OPENING, SPEAKER.segment(ONE.block(1)))
 
 
+def test_what_was_not_read_to_its_end_is_offered_again():
+    hot = hot_after(prompt(TWO), prompt(TWO))
+    offered = hot.next(SPEAKER, nothing_kept)
+    hot.tried()
+    hot.given_up()
+    assert hot.next(SPEAKER, nothing_kept) == offered
+
+
 def test_what_was_hot_long_ago_makes_way():
     hot = hot_after(*[prompt(ONE)] * 9)
     for number in range(10, 10 + 8 * MAX_PASSAGES):

@@ -733,7 +733,9 @@ def test_no_time_passes_for_the_answers_of_a_model_that_is_away(models, pool_des
     assert came[-1] is second
 
 
-def test_no_model_comes_back_only_to_read_what_nobody_has_asked_for(models, pool_desk, monkeypatch):
+@pytest.fixture
+def reads_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """The first is set once something hot is being read, of which each step waits for the second."""
     read_hot, step, reads, goes_on = UnderWay.read_hot, StepLoop.step, threading.Event(), threading.Event()
     beginning = (Segment((10,) * 250, "instructions"),)
 
@@ -748,10 +750,33 @@ def test_no_model_comes_back_only_to_read_what_nobody_has_asked_for(models, pool
     monkeypatch.setattr(StepLoop, "step", held)
     monkeypatch.setattr(UnderWay, "read_hot", noted)
     monkeypatch.setattr(UnderWay, "next_hot", lambda *_: None if reads.is_set() else beginning)
-    desk = pool_desk(FOR_ONE)
-    in_small_steps = {"n_batch": 32, "n_ubatch": 32}
-    generation = desk.settings.generation.model_copy(update=in_small_steps)
+    return reads, goes_on
+
+
+def in_small_steps(desk: PoolDesk) -> PoolDesk:
+    generation = desk.settings.generation.model_copy(update={"n_batch": 32, "n_ubatch": 32})
     desk.settings = desk.settings.model_copy(update={"generation": generation})
+    return desk
+
+
+def test_a_model_that_only_reads_what_is_hot_is_let_go(models, pool_desk, reads_and_goes_on):
+    reads, goes_on = reads_and_goes_on
+    desk = in_small_steps(pool_desk(FOR_ALL))
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[0], "a", max_tokens=2)
+    desk.text_of("a")
+    desk.has_power = True
+    desk.worker.apply_settings()
+    assert reads.wait(60)
+    is_gone = desk.worker.let_go(models[0])
+    goes_on.set()
+    assert is_gone.result(60)
+    assert desk.worker.models.members.home.loaded is None
+
+
+def test_no_model_comes_back_only_to_read_what_nobody_has_asked_for(models, pool_desk, reads_and_goes_on):
+    reads, goes_on = reads_and_goes_on
+    desk = in_small_steps(pool_desk(FOR_ONE))
     desk.worker.use(UseModel(models[0]))
     take_turns(desk, models)
     desk.ask_of(models[0], "a", max_tokens=2)
@@ -883,6 +908,57 @@ def test_nothing_is_read_ahead_of_a_model_that_is_closed_for_another(models, alo
     desk.worker.expect(in_flight, EVIDENCE.passages)
     desk.worker.submit(in_flight, EVIDENCE)
     assert desk.text_of("later") == alone[models[0]]
+
+
+@pytest.fixture
+def ahead_desk(models, pool_desk) -> PoolDesk:
+    """Two models side by side, of which the one that is not the chosen one was asked last; prompts are read ahead."""
+    desk: PoolDesk = pool_desk(FOR_ALL)
+    generation = desk.settings.generation.model_copy(update={"read_ahead": True})
+    desk.settings = desk.settings.model_copy(update={"generation": generation})
+    desk.worker.use(UseModel(models[0]))
+    for question_id, path in zip("ab", models, strict=False):
+        desk.ask_of(path, question_id, max_tokens=2)
+        desk.end_of(question_id)
+    return desk
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_prompt_is_read_ahead_for_whichever_model_in_memory_its_question_names(models, alone, ahead_desk, place: int):
+    params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, seed=7)
+    loop = ahead_desk.worker.models.of_path(models[place]).loaded.loop
+    read_before = loop.counters().prompt_tokens
+    in_flight = QuestionInFlight(Question("later", "How?", sampling=params, model=str(models[place])))
+    assert ahead_desk.worker.reads_ahead(str(models[place]), 5.0)
+    ahead_desk.worker.expect(in_flight, EVIDENCE.passages)
+    ahead_desk.wait_until(lambda: loop.counters().prompt_tokens > read_before)
+    ahead_desk.worker.submit(in_flight, EVIDENCE)
+    assert ahead_desk.text_of("later") == alone[models[place]]
+
+
+def test_nothing_is_read_ahead_while_another_model_writes(models, ahead_desk):
+    writing = ahead_desk.ask_of(models[1], "writes", max_tokens=400)
+    ahead_desk.begin_of("writes")
+    assert not ahead_desk.worker.reads_ahead(str(models[0]), 5.0)
+    loop = ahead_desk.worker.models.of_path(models[0]).loaded.loop
+    read_before = loop.counters().prompt_tokens
+    in_flight = QuestionInFlight(Question("later", "How?", model=str(models[0])))
+    ahead_desk.worker.expect(in_flight, EVIDENCE.passages)
+    num_told = len(ahead_desk.events)
+    # It has been taken in by the step after the next.
+    ahead_desk.wait_until(lambda: len(ahead_desk.events) > num_told + 2)
+    writing.cancelled.set()
+    ahead_desk.end_of("writes")
+    assert loop.counters().prompt_tokens == read_before
+
+
+def test_nothing_is_read_ahead_for_a_model_that_is_not_there(models, ahead_desk):
+    assert not ahead_desk.worker.reads_ahead(str(models[2]), 5.0)
+    in_flight = QuestionInFlight(Question("later", "How?", model=str(models[2])))
+    ahead_desk.worker.expect(in_flight, EVIDENCE.passages)
+    ahead_desk.ask_of(models[0], "c", max_tokens=2)
+    ahead_desk.end_of("c")
+    assert list(ahead_desk.members) == ["a", "b"]
 
 
 # Weights in the order that the processor reads fastest.

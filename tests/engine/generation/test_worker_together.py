@@ -442,7 +442,7 @@ def test_a_guess_whose_question_never_comes_is_in_nobodys_way(ahead_desk, tiny_m
 def test_on_the_processor_that_searches_only_what_a_long_search_has_found_is_read_ahead(
     model_desk, left_seconds: float, is_read: bool
 ):
-    assert model_desk.worker.reads_ahead(left_seconds) == is_read
+    assert model_desk.worker.reads_ahead("", left_seconds) == is_read
     expected(model_desk, EVIDENCE.passages, left_seconds=left_seconds)
     model_desk.ask("Why?", "other", max_tokens=2)
     model_desk.end_of("other")

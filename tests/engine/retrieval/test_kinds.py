@@ -26,6 +26,7 @@ from engine.retrieval.kinds import FORMATS_OF_KIND, formats_named
         (["toml", "tsx", ".Rmd", "rst"], ("code", "markdown", "rst")),
         (["yml", "geojson", "log"], ("yaml", "json", "text")),
         (["docm", "xlsb"], ("docx", "xlsx")),
+        (["odg"], ("odg",)),
         ([], ()),
     ],
 )

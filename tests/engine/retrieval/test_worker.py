@@ -92,7 +92,7 @@ class Desk:
             self._end,
             SentenceVectors(Ledger()),
             expect=self._expect,
-            reads_ahead=lambda left_seconds: self.reads_ahead,
+            reads_ahead=lambda model, left_seconds: self.reads_ahead,
             cores=self.cores,
         )
 
