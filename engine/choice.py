@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.config import Settings
+from engine.config import Settings, expanded
 from engine.core import QUOTES_ONLY
 from engine.errors import ModelError
 from engine.generation.commands import UseModel
@@ -66,7 +66,7 @@ class ModelChoice:
         return tuple(one for one in found if not one.model.problem)
 
     def add(self, path: Path) -> ModelEntry:
-        path = _told_by(_writable(path.expanduser().absolute()))
+        path = _told_by(_writable(expanded(path)))
         read_shape(path)
         with self._lock:
             self._change_settings({"models.known": with_model(self._settings().models.known, path)})
@@ -99,7 +99,7 @@ class ModelChoice:
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         if path is not None:
-            path = _told_by(_writable(path.expanduser().absolute()))
+            path = _told_by(_writable(expanded(path)))
             # This takes minutes on a share that hangs; meanwhile another model may be chosen.
             read_shape(path)
         with self._lock:
@@ -122,7 +122,7 @@ class ModelChoice:
         """
         if name in ("", QUOTES_ONLY):
             return name
-        path = _told_by((self.named(name) or Path(name)).expanduser().absolute())
+        path = _told_by(expanded(self.named(name) or name))
         # A script's thousands of questions name the same one, and reading a header takes milliseconds. A file that
         # has gone since is reported by the loader.
         if path not in self._checked:

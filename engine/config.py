@@ -271,7 +271,7 @@ class Home:
 
     @classmethod
     def under(cls, root: Path) -> Home:
-        root = root.expanduser().absolute()
+        root = expanded(root)
         return cls(root / "data", root / "config", root / "cache", root / "logs", root / "run")
 
     @property
@@ -290,7 +290,7 @@ class Home:
         return tuple(known.values())
 
     def _models(self, folder: str) -> Path:
-        return Path(folder).expanduser().absolute() if folder else self.data / "models"
+        return expanded(folder) if folder else self.data / "models"
 
     @property
     def settings_file(self) -> Path:
@@ -372,6 +372,11 @@ def in_our_folder(folder: Path) -> Iterator[None]:
         raise DiskFull(
             f"The disk that holds {folder} is full; nothing was changed.", "Free some space and try again."
         ) from error
+
+
+def expanded(path: str | Path) -> Path:
+    """An absolute path, with `~` as the user's home; the home of an unknown user stays as it is typed."""
+    return Path(os.path.expanduser(path)).absolute()
 
 
 def bytes_below(folder: Path) -> int:

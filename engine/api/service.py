@@ -137,7 +137,7 @@ class Service:
         given = request.headers.get("authorization", "")
         if given[: len(_SCHEME)].lower() == _SCHEME:
             given = given[len(_SCHEME) :].strip()
-        if self._key and not hmac.compare_digest(given.encode(), self._key.encode()):
+        if self._key and not hmac.compare_digest(given.encode("latin-1"), self._key.encode()):
             raise _Unknown
 
     # --- routes ---

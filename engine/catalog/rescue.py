@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import stat
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -23,6 +25,8 @@ log = logging.getLogger(__name__)
 # Not runs and migrations, which the new file has of its own.
 _TABLES = ("collections", "roots", "documents", "arrivals", "passwords", "vector_tables", "mounts", "former_names")
 _LEAST_NUMBER, _HIGHEST_NUMBER = -(2**63), 2**63 - 1
+# How long a drive may take to say what is at a path.
+_LOOK_SECONDS = 2.0
 # The most queries between two unreadable pages if no index lists the rows.
 _MOST_PROBES = 4096
 _MENDING = (
@@ -187,12 +191,9 @@ def _put_roots_back(source: sqlite3.Connection, into: sqlite3.Connection) -> Non
         # As in `span`. If the path is out of reach, it is a folder if documents are below it.
         first, last = path.rstrip(b"/") + b"/", path.rstrip(b"/") + b"0"
         below = into.execute("SELECT 1 FROM documents WHERE path >= ? AND path < ? LIMIT 1", (first, last)).fetchone()
-        is_folder = below is not None or os.path.isdir(path)
+        mode, device = _mode_and_device(path)
+        is_folder = below is not None or stat.S_ISDIR(mode)
         bounds = (first, last) if is_folder else (path, path + b"\0")
-        try:
-            device = os.stat(path).st_dev
-        except (OSError, ValueError):
-            device = 0
         columns = ["root_id", "collection_id", "path", "first", "last", "is_folder", "device"]
         _put(into, "roots", columns, (row_id, collection_id, path, *bounds, is_folder, device))
     keys = "SELECT rowid, name_key FROM collections INDEXED BY sqlite_autoindex_collections_1"
@@ -204,6 +205,22 @@ def _put_roots_back(source: sqlite3.Connection, into: sqlite3.Connection) -> Non
         name = names.get(collection_id) or f"Recovered {collection_id}"
         key = str(name).casefold()
         _put(into, "collections", ["collection_id", "name", "name_key"], (collection_id, name, key))
+
+
+def _mode_and_device(path: bytes) -> tuple[int, int]:
+    """Returns both as the system has them; zeros if nothing is there, or if its drive does not answer in time."""
+    seen = [(0, 0)]
+
+    def look() -> None:
+        with suppress(OSError, ValueError):
+            found = os.stat(path)
+            seen.append((found.st_mode, found.st_dev))
+
+    # A look at a share that hangs cannot be stopped, and no engine would open.
+    looking = threading.Thread(target=look, name="rescue-look", daemon=True)
+    looking.start()
+    looking.join(_LOOK_SECONDS)
+    return seen[-1]
 
 
 def _put(into: sqlite3.Connection, table: str, columns: list[str], values: list[object] | _Row) -> None:

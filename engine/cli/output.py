@@ -49,7 +49,8 @@ class Output:
         try:
             while rest:
                 rest = rest[self._stream.write(rest) or 0 :]
-                if rest:
+                if rest and sys.platform != "win32":
+                    # A console of Windows takes 32 KiB at once, and waits by itself.
                     select.select((), (self._stream,), ())
         except BrokenPipeError:
             raise

@@ -30,7 +30,7 @@ def bar(title: str, is_json: bool, *, counts_bytes: bool = False) -> Iterator[Ca
 
     figures = (DownloadColumn(binary_units=True), TransferSpeedColumn()) if counts_bytes else (MofNCompleteColumn(),)
     columns = (TextColumn(title), BarColumn(), *figures, TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as shown:
+    with Progress(*columns, TextColumn("{task.description}", markup=False), console=Console(stderr=True)) as shown:
         task = shown.add_task("", total=None)
         yield lambda done, total, what: shown.update(task, completed=done, total=total, description=what)
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from engine import protocol
 from engine.cli.caller import Caller
 from engine.cli.output import say
-from engine.config import Home, Settings
+from engine.config import Home, Settings, expanded
 from engine.core import (
     DEFAULT_COLLECTION,
     QUOTES_ONLY,
@@ -246,7 +246,7 @@ class RunningEngine:
         return self._ask(protocol.MODELS_ELSEWHERE).models
 
     def add_model(self, path: Path) -> ModelEntry:
-        return self._caller.request(protocol.MODELS_ADD, ModelFile(path=str(_absolute(path))))
+        return self._caller.request(protocol.MODELS_ADD, ModelFile(path=str(expanded(path))))
 
     def choose_model(self, name: str) -> None:
         file = self._named(name)
@@ -264,7 +264,7 @@ class RunningEngine:
         from engine.models.gguf import read_shape
 
         assert not remember
-        file = _absolute(path)
+        file = expanded(path)
         read_shape(file)
         self._model = str(file)
 
@@ -442,13 +442,9 @@ def _all(paths: Sequence[str | Path]) -> tuple[str, ...]:
     return tuple(absolute(str(path)) for path in paths)
 
 
-def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
-
-
 def _file(name: str, known: Sequence[str]) -> str:
     """The file of the model with a name, or "none"."""
-    return QUOTES_ONLY if name == QUOTES_ONLY else str(named(known, name) or _absolute(Path(name)))
+    return QUOTES_ONLY if name == QUOTES_ONLY else str(named(known, name) or expanded(name))
 
 
 def _pairs(problems: Sequence[protocol.DocumentProblem]) -> tuple[tuple[str, str], ...]:

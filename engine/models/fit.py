@@ -99,14 +99,14 @@ def can_quantise_kv(metadata: Mapping[str, Any]) -> bool:
     """Returns whether keys and values of a model can be stored in 8 bits, by the metadata of its header."""
     architecture = metadata.get("general.architecture", "")
     most_heads = max([1, *_all_of(metadata.get(f"{architecture}.attention.head_count", 1))])
-    width = metadata.get(f"{architecture}.embedding_length", 0) // most_heads
+    width = sum(_all_of(metadata.get(f"{architecture}.embedding_length", 0))) // most_heads
     lengths = (metadata.get(f"{architecture}.attention.{part}_length", width) for part in ("key", "value"))
     return all(length % _NUMBERS_OF_A_SCALE == 0 for told in lengths for length in _all_of(told))
 
 
 def _all_of(told: Any) -> list[int]:
-    """Returns a number of the metadata as a list: one for all layers, or one for each."""
-    return told if isinstance(told, list) else [told]
+    """Returns a number of the metadata as a list: one for all layers, or one for each; else nothing."""
+    return [one for one in (told if isinstance(told, list) else [told]) if isinstance(one, int)]
 
 
 def is_streamable(tables: Sequence[Sequence[TensorExtent]], platform: str = sys.platform) -> bool:

@@ -27,6 +27,8 @@ CONNECT_SECONDS, SILENT_SECONDS = 10.0, 20.0
 PIECE_BYTES = 64 * 1024
 # If the hub asks for a longer pause, the download ends instead.
 LONGEST_WAIT_SECONDS = 120.0
+# What a hub asks for is reported up to this.
+_MOST_SECONDS_ASKED = 86_400.0
 _SHA256_DIGITS, _GIT_DIGITS = 64, 40
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _KEPT = "What was fetched is kept."
@@ -313,7 +315,7 @@ def _seconds_asked(headers: Mapping[str, str]) -> float | None:
     """Parses Retry-After, which has seconds or a time by the hub's clock; None if it is missing or invalid."""
     asked = headers.get("Retry-After", "")
     if asked.isdecimal():
-        return float(asked)
+        return min(float(asked), _MOST_SECONDS_ASKED)
     until = _time(asked)
     return None if until is None else max(0.0, (until - (_time(headers.get("Date", "")) or _now())).total_seconds())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ def named(known: Sequence[str], name: str) -> Path | None:
     Raises:
         BadRequest: Several have this name, as files of different owners often do.
     """
-    wanted, files = Path(name).expanduser().absolute(), [Path(one) for one in known]
+    wanted, files = Path(os.path.expanduser(name)).absolute(), [Path(one) for one in known]
     if wanted in files:
         return wanted
     meant = called(known, name)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from engine.config import bytes_below
 from engine.memory.ledger import Lease
 from engine.partitions.faults import is_of_an_index, reported
 from engine.partitions.packed import Identities
@@ -207,7 +208,7 @@ class TableReader:
 
     def num_bytes(self) -> int:
         """Returns the size on disk, including old versions."""
-        return sum(_file_bytes(file) for file in self._folder.rglob("*"))
+        return bytes_below(self._folder)
 
     def _match_truly(self, words: str, column: str, limit: int, document_ids: Collection[int] | None) -> list[Found]:
         """Returns the best rows, each with the score that it has among all rows of the table.
@@ -323,13 +324,6 @@ def _shortened(query: str) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _file_bytes(file: Path) -> int:
-    try:
-        return file.stat().st_size if file.is_file() else 0
-    except FileNotFoundError:  # cleaned up while we looked
-        return 0
 
 
 def _best_of_both(words: Sequence[Found], syllables: Sequence[Found], limit: int) -> list[Found]:

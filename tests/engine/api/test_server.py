@@ -718,6 +718,17 @@ def test_without_the_key_nothing_is_answered(server: Server, engine: Answering, 
     assert engine.asked == []
 
 
+def test_a_key_may_have_any_letters(engine: Answering):
+    server = Server(engine)  # type: ignore[arg-type]
+    try:
+        server.follow(ServerSettings(enabled=True, port=0, key="Schlüssel für zuhause"))
+        sent = "Schlüssel für zuhause".encode().decode("latin-1")
+        assert post(server, "/search", {"query": "a"}, key=sent).ok
+        assert post(server, "/search", {"query": "a"}, key="Schluessel").status_code == 401
+    finally:
+        server.close()
+
+
 def test_a_page_in_a_browser_gets_nothing(server: Server, engine: Answering):
     # What a page can send without being asked: another type, or to a name that was made to lead here.
     body = json.dumps({"messages": HELLO}).encode()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +158,28 @@ def test_folders_and_collections_are_known_by_the_indices_of_their_names(file: P
     roots = [(root.collection.casefold(), root.path, root.is_folder) for root in catalog.roots()]
     assert roots == [("home", "/lease.pdf", False), ("tea", "/docs", True)]
     assert catalog.documents("tea")[1] == catalog.documents()[1] == NUM_DOCUMENTS - 1
+    catalog.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_folder_on_a_share_that_hangs_keeps_nothing_from_being_rescued(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(file, root_page(file, "roots"))
+    answers, stat = threading.Event(), os.stat
+    monkeypatch.setattr(rescue, "_LOOK_SECONDS", 0.05)
+
+    def hanging(path: str | bytes | Path, **options: Any) -> Any:
+        if path == b"/docs":
+            answers.wait(60)
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", hanging)
+
+    catalog = Catalog(Database(file))
+
+    answers.set()
+    assert [(root.path, root.is_folder) for root in catalog.roots()] == [("/lease.pdf", False), ("/docs", True)]
     catalog.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +97,19 @@ def test_a_reader_that_lets_us_wait_gets_all_of_it(monkeypatch: pytest.MonkeyPat
     reading.join()
     os.close(reads)
     assert b"".join(read) == b"word " * 100_000
+
+
+def test_a_console_that_takes_a_part_at_once_gets_all_of_it(monkeypatch: pytest.MonkeyPatch):
+    class Console(io.BytesIO):
+        def write(self, content: Any, /) -> int:
+            return super().write(bytes(content)[:32_767])
+
+    monkeypatch.setattr(sys, "platform", "win32")
+    # On Windows it knows sockets alone.
+    monkeypatch.setattr("select.select", lambda *_: pytest.fail("waited for a console"))
+    stream = Console()
+    Output(stream, is_json=False).text("word " * 100_000)
+    assert stream.getvalue() == b"word " * 100_000
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is always full is there on Linux only")

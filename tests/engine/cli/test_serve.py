@@ -7,7 +7,6 @@ import json
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,13 +30,13 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
     def run(port: int) -> dict[str, Any]:
         stream, told = io.BytesIO(), dict[str, Any]()
 
-        def wait() -> None:
+        def until_set(event: object) -> None:
             told.update(json.loads(stream.getvalue()))
             headers = {"Authorization": f"Bearer {told['key']}"}
             told["reply"] = requests.get(f"{told['address']}/models", headers=headers, timeout=PATIENCE_S).json()
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(serve, "threading", SimpleNamespace(Event=lambda: SimpleNamespace(wait=wait)))
+        monkeypatch.setattr(serve, "until_set", until_set)
         serve.serve(make_parser().parse_args(["serve", "--json", "--port", str(port)]), Output(stream, is_json=True))
         return told
 

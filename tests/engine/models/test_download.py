@@ -269,7 +269,7 @@ def test_a_pause_that_is_asked_for_is_kept_unless_it_is_long(hub: ModelHub, fold
     assert 7.0 in pauses
     assert SOURCE.below(folder).read_bytes() == CONTENT
     later = Refusal(429, {"Retry-After": formatdate(4e9, usegmt=True)})
-    for refusal in (Refusal(429, {"Retry-After": "3600"}), later):
+    for refusal in (Refusal(429, {"Retry-After": "3600"}), Refusal(429, {"Retry-After": "9" * 400}), later):
         hub.refusals = [refusal]
         with pytest.raises(DownloadFailed, match="asks you to wait") as error:
             fetched(hub, folder / "other", pauses)

@@ -52,6 +52,8 @@ def test_heads_of_whole_scales_can_be_kept_in_eight_bits():
     assert can_quantise_kv(metadata(128) | {"llama.attention.key_length": [64, 128]})
     assert not can_quantise_kv(metadata(128) | {"llama.attention.key_length": [64, 80]})
     assert can_quantise_kv(metadata(64) | {"llama.attention.head_count": []})
+    # A header may say what it likes of an architecture that is unknown.
+    assert can_quantise_kv(metadata(128) | {"llama.attention.key_length": "many", "llama.embedding_length": "wide"})
 
 
 def test_layers_that_lie_one_after_another_can_be_streamed():

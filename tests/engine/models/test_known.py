@@ -20,6 +20,8 @@ def test_a_model_is_found_by_path_file_name_or_stem():
     known = ("/models/tiny.gguf",)
     assert {named(known, name) for name in ("tiny", "tiny.gguf", "/models/tiny.gguf")} == {Path(known[0])}
     assert named(known, "other") is None
+    # A shell leaves the home of an unknown user as it is typed.
+    assert named(known, "~nobody-of-that-name/tiny.gguf") is None
 
 
 @pytest.mark.parametrize("name", ["owner/name/m.gguf", "owner/name/m", "name/m"])
