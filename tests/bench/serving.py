@@ -41,13 +41,13 @@ of the same differ), `no_drafting` (see above).
 
 Ratios are mean latencies, theirs ÷ ours, paired seed by seed and the median; `<name>_fits` where all has room,
 `<name>_scarce` where least has. And `one_at_a_time`: the serial peer's ÷ ours when each question comes after the answer
-before; `<name>_azure`, `<name>_code`: at a trace's moments, where those of the conversations are bound as well. With
-`--load poisson_own`, which is asked only by its name, `serial_batched_own_rate`: of questions that come at .9 of what
-`serial_batched` manages itself in its gangs (RAGDoll's own comparison), which binds nothing. Of
-ablations it is told between which values the ratio lies in 95 of 100 samples (bootstrap), and that nothing is shown
-where that may be 1 or less, which where memory is short binds all but the last two. Of the peers that bounds are for,
-p95 and the longest latency may be no shorter than ours; at 1.2 our waiting is at most .15 of the serial peer's, and the
-busier of both stages idle for at most .3 of the time.
+before; `<name>_azure`, `<name>_code`: at a trace's moments, where those of the conversations are bound as well;
+`serial_batched_own_rate`: of questions that come at .9 of what `serial_batched` manages itself in its gangs, which is
+RAGDoll's own comparison (at .9 of what `serial` manages, gangs are loaded to little more than a half). Of ablations it
+is told between which values the ratio lies in 95 of 100 samples (bootstrap), and that nothing is shown where that may
+be 1 or less, which where memory is short binds all but the last two. Of the peers that bounds are for, p95 and the
+longest latency may be no shorter than ours; at 1.2 our waiting is at most .15 of the serial peer's, and the busier of
+both stages idle for at most .3 of the time.
 
 A peer that cannot be had is left out, and so is a load at which the serial peer or ours fails; all the rest is told.
 Exit code 1 when a bound does not hold, or nothing was measured of a side that it is for; `--quick` (a small model that
@@ -247,13 +247,14 @@ class Step:
 def steps(size: Size, regime: Regime, sides: Sequence[str], loads: Sequence[str] = ()) -> Iterator[Step]:
     """All that is measured there, in order: first what the rates are made of; all sides of a load together.
 
-    Where `loads` are named, only these; else all but the one that is asked by its name alone.
+    Where `loads` are named, only these; else the rate of who answers in gangs is left out where there is no curve.
     """
     alone = [SERIAL, OURS, *(side for side in sides if side in SIMULATED and side not in (SERIAL, OURS))]
     for seed in size.seeds:
         yield from (Step(side, Load("alone"), seed) for side in alone)
     yield from (step for step in _under_load(size, regime, sides) if not loads or step.load.name in loads)
-    if OWN_RATE in loads:
+    has_curve = bool(size.curve) and len(size.factors[regime]) > 1
+    if BATCHED in sides and (OWN_RATE in loads or (has_curve and not loads)):
         yield from (Step(BATCHED, Load("at_once"), seed) for seed in size.seeds)
         own = Load("poisson_own", OWN_FACTOR)
         yield from (Step(side, own, seed) for seed in size.seeds for side in (OURS, BATCHED))

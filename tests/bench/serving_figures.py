@@ -18,6 +18,7 @@ OURS, SERIAL, BATCHED = "ours", "serial", "serial_batched"
 # At least; the others are told and bind nothing.
 BOUNDS = {
     "serial_batched": 2.5,
+    "serial_batched_own_rate": 2.5,
     "serial_overload": 6.0,
     "llama_server": 3.0,
     "llama_server_with_ring": 1.5,
@@ -27,6 +28,7 @@ BOUNDS = {
     "llama_server_azure": 3.0,
     "llama_server_with_ring_azure": 1.5,
     "serial_batched_fits": 1.3,
+    "serial_batched_own_rate_fits": 1.3,
     "llama_server_fits": 1.2,
     "one_at_a_time_fits": 0.95,
     "serial_batched_azure_fits": 1.3,
@@ -306,6 +308,8 @@ def promised(sides: Mapping[Regime, Sequence[str]], loads: Sequence[str] = ()) -
         names.add(f"one_at_a_time{ENDS[regime]}")
         if not loads or OVERLOAD in loads:
             names.add(f"serial_overload{ENDS[regime]}")
+        if BATCHED in asked and (not loads or OWN_RATE in loads):
+            names.add(f"{BATCHED}_own_rate{ENDS[regime]}")
     return {name: least for name, least in BOUNDS.items() if name in names}
 
 
