@@ -8,7 +8,7 @@ that already waits belong to that folder's change.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 # A first change is due after this time without another one …
@@ -25,61 +25,71 @@ GONE_PATIENCE_SECONDS = 65.0
 MAX_PATHS = 2000
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is at a path, as seen by the caller: equal states mean no change; `content` is None if nothing is there."""
+
+    content: Hashable
+    is_folder: bool
+
+
+GONE = State(None, False)
+
+
 @dataclass(slots=True)
 class _Change:
-    """A change at one path that may still continue; `state` is None if nothing is there."""
+    """A change at one path that may still continue."""
 
     first: float
     last: float
     settle_seconds: float
-    state: Hashable
-    is_folder: bool
+    state: State
 
 
 class Debouncer:
-    """Collects changes, and returns those that have ended. `look` gives a path's state: equal states mean no change."""
+    """Collects changes, and returns those that have ended."""
 
-    def __init__(self, look: Callable[[str], tuple[Hashable, bool]]) -> None:
-        """`look` returns (state, is a folder); the state is None if nothing is there."""
-        self._look = look
+    def __init__(self) -> None:
         self._changes: dict[str, _Change] = {}
         self._last_gone = 0.0
 
     def __len__(self) -> int:
         return len(self._changes)
 
-    def note(self, path: str, now: float) -> None:
-        """Notes a change at `path`; times are in seconds of any clock."""
+    def note(self, path: str, state: State, now: float) -> None:
+        """Notes a change at `path`, which is in this state now; times are in seconds of any clock."""
         known = self._changes.get(path) or self._folder_above(path)
-        if known is not None and known.is_folder:
+        if known is not None and known.state.is_folder:
             self._touch(known, now)
             return
-        state, is_folder = self._look(path)
         if known is None:
-            self._changes[path] = _Change(now, now, SETTLE_SECONDS, state, is_folder)
+            self._changes[path] = _Change(now, now, SETTLE_SECONDS, state)
         else:
-            known.state, known.is_folder = state, is_folder
+            known.state = state
             self._touch(known, now)
-        if state is None:
+        if state == GONE:
             self._last_gone = now
 
-    def due(self, now: float) -> tuple[str, ...]:
-        """Returns the paths that have been quiet for long enough, and forgets them."""
-        ready = [path for path, change in self._changes.items() if self._due_at(change) <= now]
-        still = [path for path in ready if self._is_still(path, now)]
+    def quiet(self, now: float) -> tuple[str, ...]:
+        """Returns the paths that nothing was heard of for long enough; look at them, and pass their states to `due`."""
+        return tuple(path for path, change in self._changes.items() if self._due_at(change) <= now)
+
+    def due(self, states: Mapping[str, State], now: float) -> tuple[str, ...]:
+        """Returns those of these paths that are still quiet and in the same state, and forgets them."""
+        still = [path for path in self.quiet(now) if path in states and self._is_still(path, states[path], now)]
         for path in still:
             del self._changes[path]
         return coalesced(still)
 
     def next_due(self) -> float | None:
-        """Returns when to call `due` again; None when nothing waits."""
+        """Returns when to call `quiet` again; None when nothing waits."""
         return min(map(self._due_at, self._changes.values()), default=None)
 
     def _folder_above(self, path: str) -> _Change | None:
         above = os.path.dirname(path)
         while above != path:
             change = self._changes.get(above)
-            if change is not None and change.is_folder:
+            if change is not None and change.state.is_folder:
                 return change
             path, above = above, os.path.dirname(above)
         return None
@@ -91,17 +101,16 @@ class Debouncer:
         change.last = now
 
     def _due_at(self, change: _Change) -> float:
-        if change.state is None:
+        if change.state == GONE:
             return min(max(change.last, self._last_gone) + GONE_SETTLE_SECONDS, change.first + GONE_PATIENCE_SECONDS)
         return min(change.last + change.settle_seconds, change.first + PATIENCE_SECONDS)
 
-    def _is_still(self, path: str, now: float) -> bool:
-        """Looks again and returns whether nothing changed: a network drive may report a change late, or not at all."""
+    def _is_still(self, path: str, state: State, now: float) -> bool:
+        """Returns whether nothing changed unheard: a network drive may report a change late, or not at all."""
         change = self._changes[path]
-        state, is_folder = self._look(path)
         if state == change.state or now >= change.first + PATIENCE_SECONDS:
             return True
-        change.state, change.is_folder = state, is_folder
+        change.state = state
         self._touch(change, now)
         return False
 

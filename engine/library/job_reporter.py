@@ -84,7 +84,7 @@ class JobReporter:
         job.ended.set_result(finished)
 
 
-def as_told(error: Exception) -> RagdollError:
+def as_told(error: BaseException) -> RagdollError:
     """Returns an error as it is shown to users."""
     if isinstance(error, RagdollError):
         return error

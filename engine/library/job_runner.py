@@ -1,6 +1,7 @@
 """JobRunner: the index thread's work. Jobs run step by step; removals, pauses and short jobs run in between.
 
-Every job ends in exactly one of finished (perhaps cancelled) and failed, reported by an event and by its handle.
+Every job ends in exactly one of finished (perhaps cancelled) and failed, reported by an event and by its handle: also
+after a panic of Rust code, which is no Exception. Only the main thread gets KeyboardInterrupt, so none is lost here.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class JobRunner:
             finished = self._drive(job, self._opened().run(job.job, job.cancelled, cuts_in=cuts_in))
             self._clean_up(job, finished)
             self._tell_of_room()
-        except Exception as error:  # noqa: BLE001 - the thread's edge: reported as IndexFailed, and by the handle
+        except BaseException as error:  # noqa: BLE001 - the thread's edge: reported as IndexFailed, and by the handle
             # A failed job may have removed documents.
             self._pass_removals_on(may_have_removed=True)
             self._end_unfinished(job, error)
@@ -99,7 +100,7 @@ class JobRunner:
             self._pass_removals_on(may_have_removed=bool(finished.removed or finished.skipped or finished.failed))
             self._reporter.ended(job, finished)
 
-    def _end_unfinished(self, job: IndexJob, error: Exception) -> None:
+    def _end_unfinished(self, job: IndexJob, error: BaseException) -> None:
         if isinstance(error, TooMuch):
             # It is too long to cut in, so it waits until the running job ends.
             if not self._queue.wait_again(job):
@@ -181,7 +182,7 @@ class JobRunner:
                 self._turns.note_removed()
             try:
                 self._turns.drop_removed()
-            except Exception as error:  # noqa: BLE001 - the thread's edge: the job itself is done
+            except BaseException as error:  # noqa: BLE001 - the thread's edge: the job itself is done
                 log.warning("removed documents are left in the table that is being filled: %s", self._told(error))
 
     # --- between two steps ---
@@ -229,7 +230,7 @@ class JobRunner:
             removed = removal.carry_out(self._opened())
             if self._turns is not None:
                 self._turns.drop_removed()
-        except Exception as error:  # noqa: BLE001 - the thread's edge: raised again where removal was asked for
+        except BaseException as error:  # noqa: BLE001 - the thread's edge: raised again where removal was asked for
             removal.removed.set_exception(self._told(error))
             self._reporter.changed()
         else:
@@ -248,7 +249,7 @@ class JobRunner:
         except EmbedderUnavailable:
             # Without the new model the library keeps its own; the state of the embedder says why.
             is_over = True
-        except Exception as error:  # noqa: BLE001 - the thread's edge: reported as IndexFailed; what has moved stays so
+        except BaseException as error:  # noqa: BLE001 - the thread's edge: reported as IndexFailed; what moved stays so
             self._reporter.failed(self._told(error))
             is_over = True
         if not is_over and self._queue.wait_again(job):
@@ -276,7 +277,7 @@ class JobRunner:
                     self._queue.put(Resume())
         return turn != "interrupted"
 
-    def _told(self, error: Exception) -> RagdollError:
+    def _told(self, error: BaseException) -> RagdollError:
         told = as_told(error)
         self.is_out_of_room = self.is_out_of_room or isinstance(told, DiskFull)
         return told

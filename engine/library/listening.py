@@ -68,8 +68,9 @@ class FolderListener:
                 self.is_listening = True
                 self._turned("")
                 self._listen(notify)
-        # The thread's edge: the watcher gets the reason, and finds changes by looking from then on.
-        except Exception as error:
+        # The thread's edge: the watcher gets the reason, and finds changes by looking from then on. `BaseException`,
+        # because a panic of watchfiles' Rust code is no Exception.
+        except BaseException as error:
             if not isinstance(error, OSError | RuntimeError | ValueError):
                 log.exception("what was heard of a folder could not be taken in")
             self.is_listening = False
@@ -85,7 +86,7 @@ class FolderListener:
                 self._heard({path for _, path in changes})
 
 
-def reason_for(error: Exception) -> str:
+def reason_for(error: BaseException) -> str:
     """Returns why listening ended, as a sentence."""
     text = str(error).lower()
     is_limit = "os error 28" in text or "limit" in text or "too many open files" in text

@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 
 # A sleeping drive takes longer, and is waited for once.
 PATIENCE_SECONDS = 2.0
@@ -36,8 +37,8 @@ class RootLooks:
         waiting = [path for path in wanted if path not in self._silent]
         while waiting:
             look = _Round(self._look, waiting)
-            if not look.is_over.wait(self._patience_seconds):
-                self._silent[look.give_up()] = look
+            if (silent := look.silent_after(self._patience_seconds)) is not None:
+                self._silent[silent] = look
             self._known |= look.found
             waiting = [path for path in waiting if path not in look.found and path not in self._silent]
         self._known = {path: self._known.get(path) for path in wanted}
@@ -52,28 +53,44 @@ class _Round:
         self.is_over = threading.Event()
         self._look, self._paths, self._at = look, tuple(paths), ""
         self._is_given_up = False
-        self._lock = threading.Lock()
+        # Notified before each look and at the end.
+        self._stepped = threading.Condition()
         threading.Thread(target=self._run, name="looking at roots", daemon=True).start()
+
+    def silent_after(self, patience_seconds: float) -> str | None:
+        """Waits for the end. Gives up on the first path whose look takes longer than this, and returns it."""
+        with self._stepped:
+            while not self.is_over.is_set():
+                at = self._at
+                if not self._stepped.wait_for(partial(self._has_left, at), patience_seconds):
+                    return self.give_up()
+        return None
+
+    def _has_left(self, path: str) -> bool:
+        return self.is_over.is_set() or self._at != path
 
     def give_up(self) -> str:
         """Has it end after the current look, and returns that look's path; later results are dropped."""
-        with self._lock:
+        with self._stepped:
             self._is_given_up = True
             return self._at or self._paths[0]
 
     def _run(self) -> None:
         try:
             for path in self._paths:
-                with self._lock:
+                with self._stepped:
                     if self._is_given_up:
                         return
                     self._at = path
+                    self._stepped.notify_all()
                 seen = self._seen(path)
-                with self._lock:
+                with self._stepped:
                     if not self._is_given_up:
                         self.found[path] = seen
         finally:
-            self.is_over.set()
+            with self._stepped:
+                self.is_over.set()
+                self._stepped.notify_all()
 
     def _seen(self, path: str) -> Hashable:
         try:

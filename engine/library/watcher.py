@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from engine.catalog import Root
 from engine.config import IGNORE_FILE, LibrarySettings
 from engine.library.changes import is_below
-from engine.library.debounce import Debouncer
+from engine.library.debounce import GONE, Debouncer, State
 from engine.library.ignoring import ignored_below
 from engine.library.listening import FolderListener, Listener
 from engine.library.pace import Clock
@@ -70,7 +70,7 @@ class Watcher:
         self._roots, self._settings, self._refresh, self._rescan = roots, settings, refresh, rescan
         self._clock, self._listen = clock, listen
         self._changed = threading.Condition()
-        self._debouncer = Debouncer(state_of)
+        self._debouncer = Debouncer()
         self._places: dict[str, _Place] = {}
         self._root_looks = RootLooks()
         self._identities: Mapping[str, Hashable] = {}
@@ -120,9 +120,8 @@ class Watcher:
                 log.exception("the watcher met a fault of ours")
                 self._tend_at = self._clock() + TEND_SECONDS
             self._sleep()
-        for place in self._places.values():
-            if place.listener is not None:
-                place.listener.stop()
+        for folder in [*self._places]:
+            self._leave(folder)
 
     def _step(self) -> None:
         now = self._clock()
@@ -131,7 +130,10 @@ class Watcher:
             self._tend_at = now + TEND_SECONDS
             self._every_second()
         with self._changed:
-            paths = (*self._to_look_at, *self._debouncer.due(now))
+            quiet = self._debouncer.quiet(now)
+        states = _states_of(quiet)
+        with self._changed:
+            paths = (*self._to_look_at, *self._debouncer.due(states, now))
             self._to_look_at.clear()
         if paths:
             self._refresh(tuple(dict.fromkeys(paths)))
@@ -165,9 +167,9 @@ class Watcher:
         again = [path for path in identities if path in was_silent - self._root_looks.silent]
         if roots != self._known_roots:
             silent = self._root_looks.silent
+            real = {root.path: os.path.realpath(root.path) for root in roots if root.path not in silent}
             with self._changed:
-                self._known_roots = roots
-                self._real = {root.path: os.path.realpath(root.path) for root in roots if root.path not in silent}
+                self._known_roots, self._real = roots, real
         turned = [path for path, identity in identities.items() if self._identities.get(path, identity) != identity]
         self._identities = identities
         wanted = places_for(roots, identities) if self._settings().watch else {}
@@ -194,10 +196,10 @@ class Watcher:
             )
 
     def _leave(self, folder: str) -> None:
-        with self._changed:
-            place = self._places.pop(folder)
-        if place.listener is not None:
-            place.listener.stop()
+        with self._changed:  # because a listener that ends takes itself out
+            listener = self._places.pop(folder).listener
+        if listener is not None:
+            listener.stop()
 
     def _turned(self, folder: str, place: _Place, problem: str) -> None:
         """Notes that a listener began or ended (on its thread), and asks for a look: changes may have been missed."""
@@ -232,9 +234,10 @@ class Watcher:
         wanted = {place for path in told for place in place_of(path, roots)}
         if len(paths) > _MAX_BURST:
             wanted = {root.path for root in roots if any(is_below(path, root.path) for path in wanted)}
+        states = _states_of(wanted)
         with self._changed:
-            for path in wanted:
-                self._debouncer.note(path, now)
+            for path, state in states.items():
+                self._debouncer.note(path, state, now)
             self._changed.notify_all()
 
 
@@ -276,11 +279,16 @@ def place_of(path: str, roots: Iterable[Root]) -> tuple[str, ...]:
     return (path,) if is_wanted else ()
 
 
-def state_of(path: str) -> tuple[Hashable, bool]:
-    """Returns a state that differs when a path has changed, and whether it is a folder; (None, False) if it is gone."""
+def _states_of(paths: Iterable[str]) -> dict[str, State]:
+    """Returns the states of paths; never to be called while a lock is held, as a share may not answer."""
+    return {path: state_of(path) for path in paths}
+
+
+def state_of(path: str) -> State:
+    """Returns a state that differs when a path has changed."""
     try:
         found = os.lstat(path)
     except OSError:
-        return None, False
+        return GONE
     is_folder = stat.S_ISDIR(found.st_mode)
-    return ("folder" if is_folder else (found.st_size, found.st_mtime_ns)), is_folder
+    return State("folder" if is_folder else (found.st_size, found.st_mtime_ns), is_folder)

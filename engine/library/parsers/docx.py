@@ -31,6 +31,8 @@ from engine.library.parsers.markup import MAX_HEADING_CHARACTERS, ListingBuilder
 _REMOVED = {"del", "moveFrom", "delText", "instrText", "pPr", "rPr", "Fallback"}
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 _NOTE_REFERENCES = {"footnoteReference", "endnoteReference", "commentReference"}
+# Notes of other types are the lines above notes.
+_NOTE_TYPES = ("", "normal")
 # Shapes of VML, which Word used before 2007.
 _OLD_SHAPES = {"shape", "rect", "roundrect", "oval", "group"}
 # Elements that name a picture's part, today and before 2007.
@@ -208,7 +210,7 @@ def _notes(package: Package) -> dict[tuple[str, str], _Note]:
     notes: dict[tuple[str, str], _Note] = {}
     for kind in ("footnote", "endnote", "comment"):
         part = package.name_of(f"{kind}s+xml", f"word/{kind}s.xml")
-        found = (note for note in elements(package.xml(part)) if not attribute(note, "type"))
+        found = (note for note in elements(package.xml(part)) if attribute(note, "type") in _NOTE_TYPES)
         notes.update({(kind, attribute(note, "id")): _Note(note, part) for note in found})
     return notes
 

@@ -10,11 +10,12 @@ import stat
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from engine.core import ParsedDocument
 from engine.errors import DocumentEmpty, DocumentUnreadable, DocumentUnsupported
 from engine.library.parsers.limits import Limits, check_file
-from engine.library.parsers.sniff import HEAD_BYTES, TAIL_BYTES, Kind, sniff
+from engine.library.parsers.sniff import HEAD_BYTES, TAIL_BYTES, Kind, sniff, tail_bytes
 
 Parse = Callable[..., ParsedDocument]
 
@@ -36,6 +37,7 @@ FAMILIES = {
     "odt": "engine.library.parsers.opendocument",
     "odp": "engine.library.parsers.opendocument",
     "ods": "engine.library.parsers.opendocument",
+    "odg": "engine.library.parsers.opendocument",
     "epub": "engine.library.parsers.epub",
     "rtf": "engine.library.parsers.rtf",
     "mail": "engine.library.parsers.mail",
@@ -62,7 +64,7 @@ FAMILIES = {
 }
 
 # Packages with pictures in files of their own; the one in `docProps` is a thumbnail of the first page.
-_PACKED = ("docx", "pptx", "xlsx", "odt", "odp", "ods", "epub")
+_PACKED = ("docx", "pptx", "xlsx", "odt", "odp", "ods", "odg", "epub")
 _PICTURE = re.compile(r"(?!docProps/|Thumbnails/).*\.(?:png|jpe?g|gif|bmp|tiff?|webp|avif|jp2|emf|wmf|svg)", re.I)
 # For drawings, and pictures in workbooks, which are not read there.
 _PICTURES_WAY_OUT = "Save it as a PDF: what is written in its pictures is read there, where Tesseract is installed."
@@ -116,8 +118,14 @@ def _empty(path: Path, kind: Kind) -> DocumentEmpty:
 def _ends(path: Path, num_bytes: int) -> tuple[bytes, bytes]:
     with open(path, "rb") as stream:
         head = stream.read(HEAD_BYTES)
-        stream.seek(max(0, num_bytes - TAIL_BYTES))
-        return head, stream.read(TAIL_BYTES)
+        tail = _last(stream, num_bytes, TAIL_BYTES)
+        wanted = tail_bytes(head, tail)
+        return head, _last(stream, num_bytes, wanted) if wanted > len(tail) else tail
+
+
+def _last(stream: BinaryIO, num_bytes: int, wanted: int) -> bytes:
+    stream.seek(max(0, num_bytes - wanted))
+    return stream.read(wanted)
 
 
 def _parser(kind: Kind) -> Parse:

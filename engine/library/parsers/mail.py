@@ -26,7 +26,8 @@ from engine.library.parsers.limits import Limits
 from engine.library.parsers.number_format import day
 
 _ADDRESSES = ("From", "To", "Cc", "Bcc")
-_MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\r\n]*\r?\n(?=[!-9;-~]+:)")
+# Some programs put the lines of earlier mailboxes below that of their own, as ">From …".
+_MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\r\n]*\r?\n(?:>+From [^\r\n]*\r?\n)*(?=[!-9;-~]+:)")
 _HEAD_BYTES = 4096
 _QUOTED_START = re.compile(rb"^>(>*From )", re.M)
 _BODIES = {"text/plain", "text/html", "text/enriched"}
@@ -35,8 +36,9 @@ _FOR_PROGRAMS = {"text/css", "text/javascript", "application/javascript", "text/
 # Signatures and keys say nothing to people.
 _SILENT = {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
 _ENCRYPTED = {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
-# Apple's form of a message begins with its length.
-_LENGTH_LINE = re.compile(rb"\A\d+\s*\n")
+# Apple's form of a message begins with its length; after the message comes what the program notes about it.
+_LENGTH_LINE = re.compile(rb"\A(\d{1,12})[ \t]*\r?\n")
+_NOTES_START_BYTES = 16
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -47,10 +49,20 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def _single(path: Path, limits: Limits) -> ParsedDocument:
-    letter = _letter(_message(_LENGTH_LINE.sub(b"", path.read_bytes())))
+    letter = _letter(_message(_without_notes(path.read_bytes())))
     letters = Letters(limits)
     letters.add(letter, "message")
     return letters.document("mail", letter.subject)
+
+
+def _without_notes(data: bytes) -> bytes:
+    """Returns the message itself, if it is in Apple's form; a length at which it does not end is ignored."""
+    line = _LENGTH_LINE.match(data)
+    if line is None:
+        return data
+    end = line.end() + int(line[1])
+    is_end = data[end : end + _NOTES_START_BYTES].lstrip().startswith(b"<?xml")
+    return data[line.end() : end] if is_end else data[line.end() :]
 
 
 def _mailbox(path: Path, limits: Limits) -> ParsedDocument:

@@ -5,6 +5,7 @@ Reads the part of Excel's format codes that changes what a number means; colours
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import functools
 import math
@@ -31,10 +32,13 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne,
 }  # fmt: skip
 _DATE_SIGNS = set("ymdhs")
+# What sections for negative numbers mark them with; a minus is shown instead.
+_NEGATIVE_SIGNS = set("()-−△▲▼")
 # Excel counts days from here, because it takes 1900 for a leap year.
 _EPOCH = dt.datetime(1899, 12, 30)
 _EPOCH_1904_DAYS = 1462
-_MAX_DAYS = 2_958_465
+# The last one is 9999-12-31.
+_MAX_DAYS = 2_958_466
 _EXACT_BELOW = 1e15
 
 
@@ -42,10 +46,10 @@ def shown(value: float, code: str = GENERAL, *, is_1904: bool = False) -> str:
     """Writes a number by a format code."""
     if not math.isfinite(value):
         return ""
-    section = _section(code, value)
+    section, is_said_in_words = _section(code, value)
     show = _show(section)
     if show is not None:
-        return show(value)
+        return show(abs(value) if is_said_in_words else value)
     kind = "" if section.strip().lower() == "standard" else _date_kind(section)
     return _date(value + _EPOCH_1904_DAYS * is_1904, kind) if kind else general(value)
 
@@ -60,8 +64,11 @@ def general(value: float) -> str:
 def day(value: dt.datetime | dt.date | dt.time | dt.timedelta) -> str:
     """Writes a date or time in ISO form, without midnight and zero seconds."""
     if isinstance(value, dt.datetime):
-        value = (value + dt.timedelta(microseconds=500_000)).replace(microsecond=0)
-        return value.isoformat(" ").removesuffix(":00").removesuffix(" 00:00")
+        if value.microsecond >= 500_000:
+            # The last second of the year 9999 cannot be rounded up.
+            with contextlib.suppress(OverflowError):
+                value += dt.timedelta(seconds=1)
+        return value.replace(microsecond=0).isoformat(" ").removesuffix(":00").removesuffix(" 00:00")
     if isinstance(value, dt.timedelta):
         minutes, seconds = divmod(round(value.total_seconds()), 60)
         return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}".removesuffix(":00")
@@ -94,19 +101,42 @@ def _date_kind(code: str) -> str:
     return "both" if has_time and has_date else "time" if has_time else "date"
 
 
-def _section(code: str, value: float) -> str:
-    """Returns the section of a code that is used for this number."""
+def _section(code: str, value: float) -> tuple[str, bool]:
+    """Returns the section of a code that is used for this number, and whether its words say that it is negative."""
     parts = code.split(";")
     conditions = [_CONDITION.search(part) for part in parts]
     if any(conditions):
         met = (part for part, said in zip(parts, conditions, strict=True) if said and _is_met(said, value))
         others = (part for part, said in zip(parts, conditions, strict=True) if not said)
-        return next(met, next(others, GENERAL))
-    if len(parts) == 1:
-        return code
-    if value < 0 and len(parts) > 1 and parts[1].strip():
-        return parts[0]
-    return parts[2] if value == 0 and len(parts) > 2 and _NUMBER.search(parts[2]) else parts[0]
+        return next(met, next(others, GENERAL)), False
+    if value < 0 and len(parts) > 1 and _show(parts[1]) is not None:
+        return _negative(parts[0], parts[1])
+    return parts[2] if value == 0 and len(parts) > 2 and _NUMBER.search(parts[2]) else parts[0], False
+
+
+@functools.lru_cache(maxsize=512)
+def _negative(positive: str, section: str) -> tuple[str, bool]:
+    """Returns the section for negative numbers without its signs, and whether it has words of its own instead of them.
+
+    Without words of its own it may differ by its colour only.
+    """
+    unsigned = "".join(token.group() for token in _TOKEN.finditer(section) if not _is_negative_sign(token))
+    words = _own_words(unsigned)
+    has_words = any(map(str.isalpha, words)) and words != _own_words(positive)
+    return unsigned, has_words and unsigned == section
+
+
+def _is_negative_sign(token: re.Match[str]) -> bool:
+    said = token.group(1) or token.group(2) or token.group(5) or ""
+    return said.strip() in _NEGATIVE_SIGNS
+
+
+def _own_words(section: str) -> str:
+    """Returns what a section shows beside its number."""
+    shape = "".join(map(_plain, _TOKEN.finditer(section)))
+    number = _NUMBER.search(shape)
+    beside = shape[: number.start()] + shape[number.end() :] if number else shape
+    return "".join(_words(beside).split())
 
 
 def _is_met(condition: re.Match[str], value: float) -> bool:

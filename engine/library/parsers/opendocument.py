@@ -1,4 +1,4 @@
-"""OpenDocument files: texts in reading order, presentations by slide, spreadsheets by sheet and row."""
+"""OpenDocument files: texts in reading order, presentations by slide, drawings by page, spreadsheets by row."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from engine.library.parsers.opendocument_locks import is_locked, unlocked
 from engine.library.parsers.opendocument_text import Flow, comment, flat, picture_name, styles
 from engine.library.parsers.sheets import Row, Sheets
 
+# Bodies that consist of slides or pages: their format, and what one is called.
+_PAGED = {"presentation": ("odp", "slide"), "drawing": ("odg", "page")}
 _FURNITURE = {"date-time", "footer", "header", "page-number"}
 _NOTES_FURNITURE = {"page", "handout", *_FURNITURE}
 _ROW_GROUPS = {"table-header-rows", "table-rows", "table-row-group"}
@@ -47,8 +49,10 @@ def _read(package: Package, title: str, limits: Limits) -> ParsedDocument:
     for body in elements(child(root, "body")):
         if local(body) == "spreadsheet":
             return ParsedDocument("ods", title, _sheets(body, limits), "row")
-        if local(body) in ("presentation", "drawing"):
-            return pictures.told(ParsedDocument("odp", title, tuple(_slides(body, styles(package), pictures))))
+        if local(body) in _PAGED:
+            format_, word = _PAGED[local(body)]
+            pages = _slides(body, word, styles(package), pictures)
+            return pictures.told(ParsedDocument(format_, title, tuple(pages)))
         flow = Flow(ListingBuilder(), styles(package), pictures)
         flow.blocks(body)
         flow.builder.end_code()
@@ -61,14 +65,15 @@ def _title(package: Package) -> str:
     return sane_title(title.text or "") if title is not None else ""
 
 
-def _slides(body: etree._Element, named: dict[str, str], pictures: EmbeddedPictures) -> Iterator[ParsedPage]:
+def _slides(body: etree._Element, word: str, named: dict[str, str], pictures: EmbeddedPictures) -> Iterator[ParsedPage]:
+    """Yields the slides of a presentation or the pages of a drawing; `word` is what one is called."""
     for number, slide in enumerate(children(body, "page"), start=1):
         flow = Flow(ListingBuilder(), named, pictures)
         frames = list(_shapes(slide))
         for frame in sorted(frames, key=lambda frame: attribute(frame, "class") != "title"):
             _shape(flow, frame)
         _notes(flow, child(slide, "notes"))
-        yield flow.builder.page(number, f"slide {number}")
+        yield flow.builder.page(number, f"{word} {number}")
 
 
 def _shapes(container: etree._Element) -> Iterator[etree._Element]:

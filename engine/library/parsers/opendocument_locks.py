@@ -32,6 +32,9 @@ _CONTENT = "content.xml"
 # More than any office program uses, and less than a parser may use.
 _MAX_ITERATIONS = 10_000_000
 _MAX_ARGON2_KIB = 2**20
+# The manifest's checksums "SHA1/1K" and "…#sha256-1k" are of so many bytes of a decrypted part, which is still packed.
+_CHECKED_BYTES = 1024
+_XML = b"<?xml"
 
 
 def is_locked(package: Package) -> bool:
@@ -79,14 +82,26 @@ class _Lock:
     vector: bytes
     derivation: etree._Element
     start: str
+    checksum: bytes
+    checksum_type: str
 
     def opened(self, data: bytes, password: str, limits: Limits) -> bytes | None:
         """Returns the part, None if that is not its password."""
         key = self._key(password)
         try:
-            return _inflated(self._decrypted(data, key), limits)
+            packed = self._decrypted(data, key)
+            part, num_bytes = _inflated(packed, limits)
+            # Some programs compute a checksum of their own; what is XML was decrypted.
+            return part if part.startswith(_XML) or self._is_right(packed[:num_bytes]) else None
         except (InvalidTag, zlib.error):
             return None
+
+    def _is_right(self, packed: bytes) -> bool:
+        """Returns whether a decrypted part has its checksum: about one wrong key in 200 gives a part that inflates."""
+        if not self.checksum or "1k" not in self.checksum_type:
+            return True
+        digest = hashlib.sha256 if "sha256" in self.checksum_type else hashlib.sha1
+        return digest(packed[:_CHECKED_BYTES]).digest() == self.checksum
 
     def _key(self, password: str) -> bytes:
         digest = hashlib.sha256 if "sha256" in self.start else hashlib.sha1
@@ -125,23 +140,27 @@ def _locks(package: Package) -> dict[str, _Lock]:
     for entry in descendants(package.xml("META-INF/manifest.xml"), "file-entry"):
         data = child(entry, "encryption-data")
         algorithm, derivation = child(data, "algorithm"), child(data, "key-derivation")
-        if algorithm is not None and derivation is not None:
+        if data is not None and algorithm is not None and derivation is not None:
+            checksum, checksum_type = _bytes(data, "checksum"), attribute(data, "checksum-type").lower()
             start = attribute(child(data, "start-key-generation"), "start-key-generation-name").lower()
             name, vector = attribute(algorithm, "algorithm-name"), _bytes(algorithm, "initialisation-vector")
-            locks[attribute(entry, "full-path")] = _Lock(name, vector, derivation, start)
+            locks[attribute(entry, "full-path")] = _Lock(name, vector, derivation, start, checksum, checksum_type)
     return locks
 
 
-def _inflated(data: bytes, limits: Limits) -> bytes:
-    """Unpacks a decrypted part, which was packed first. Bytes after its end are padding of the last block."""
+def _inflated(data: bytes, limits: Limits) -> tuple[bytes, int]:
+    """Unpacks a decrypted part, which was packed first, and returns also how long it was.
+
+    Bytes after its end are padding of the last block.
+    """
     if data.startswith(b"PK\x03\x04"):
-        return data
+        return data, len(data)
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     said = inflater.decompress(data, limits.max_unpacked_bytes + 1)
     check_unpacked(len(data), len(said), limits)
     if not inflater.eof:
         raise zlib.error("cut short")
-    return said
+    return said, len(data) - len(inflater.unused_data)
 
 
 def _bytes(element: etree._Element, name: str) -> bytes:

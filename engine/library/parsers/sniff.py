@@ -14,6 +14,8 @@ from engine.library.parsers.encoding import is_binary, sample_text
 
 HEAD_BYTES = 64 * 2**10
 TAIL_BYTES = 64 * 2**10
+# Of a ZIP, enough of the end to hold its directory, up to this: room for more members than are read of an archive.
+MAX_ZIP_TAIL_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,12 @@ def sniff(head: bytes, tail: bytes, name: str) -> Kind:
 
     Args:
         head: The first 64 KiB, or all.
-        tail: The last 64 KiB, or all; may overlap with the head.
+        tail: The last 64 KiB, or all; may overlap with the head. Of a ZIP, as much as `tail_bytes` says.
         name: The file's name, for its ending.
     """
     if _is_pdf(head, tail):
         return PDF
-    if head[:4] in (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"):
+    if head.startswith(_ZIP_STARTS):
         return _zipped(head, tail)
     if head.startswith(_OLE):
         return _compound(head + tail, name)
@@ -53,6 +55,13 @@ def sniff(head: bytes, tail: bytes, name: str) -> Kind:
     if found is not None:
         return found
     return BINARY if is_binary(head) else _text(sample_text(head), name)
+
+
+def tail_bytes(head: bytes, tail: bytes) -> int:
+    """Returns how many of the last bytes `sniff` needs: more than `tail` has if a ZIP's directory begins before it."""
+    directory = _directory(tail) if head.startswith(_ZIP_STARTS) else None
+    wanted = len(tail) - min(0, directory[0]) if directory else 0
+    return wanted if wanted <= MAX_ZIP_TAIL_BYTES else 0
 
 
 PDF = Kind("pdf", "a PDF document")
@@ -73,6 +82,9 @@ NOTEBOOK = Kind("ipynb", "a Jupyter notebook")
 BINARY = Kind("binary", "a file of binary data")
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_MEMBER, _ENTRY, _ZIP_END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
+_BIG_ZIP_END, _BIG_ZIP_LOCATOR = b"PK\x06\x06", b"PK\x06\x07"
+_ZIP_STARTS = (_MEMBER, _ZIP_END, b"PK\x07\x08")
 _ZIP = Kind("zip", "a ZIP archive")
 _MP4 = Kind("mp4", "an MP4 video or sound")
 _TIFF = Kind("tiff", "a TIFF picture")
@@ -161,6 +173,7 @@ _OPEN_DOCUMENTS = (
     (b"application/vnd.oasis.opendocument.text", Kind("odt", "an OpenDocument text")),
     (b"application/vnd.oasis.opendocument.spreadsheet", Kind("ods", "an OpenDocument spreadsheet")),
     (b"application/vnd.oasis.opendocument.presentation", Kind("odp", "an OpenDocument presentation")),
+    (b"application/vnd.oasis.opendocument.graphics", Kind("odg", "an OpenDocument drawing")),
     (b"application/vnd.oasis.opendocument", Kind("odf", "an OpenDocument file")),
 )
 _OFFICE_PARTS = (
@@ -267,15 +280,14 @@ def _is_pdf(head: bytes, tail: bytes) -> bool:
 
 
 def _zipped(head: bytes, tail: bytes) -> Kind:
-    """Returns which kind of ZIP it is, by the names of members in the first entry and in the directory at the end."""
-    names = _names_in_zip(tail)
+    """Returns which kind of ZIP it is, by its members: by those that begin in the head if the directory is missing."""
+    names = _names_in_directory(tail) or _names_in_head(head)
 
     def has(member: bytes) -> bool:
-        return member in tail or member in head if names is None else any(name.startswith(member) for name in names)
+        return any(name.startswith(member) for name in names)
 
     # Such a document has a `mimetype` as its first file, or nearly; an archive of documents may begin with one, too.
-    says_its_kind = head.startswith(b"mimetype", 30) or b"mimetype" in (head[:256] if names is None else names)
-    for mimetype, kind in _OPEN_DOCUMENTS if says_its_kind else ():
+    for mimetype, kind in _OPEN_DOCUMENTS if b"mimetype" in names else ():
         if mimetype in head[:256]:
             return kind
     if any(map(has, _IWORK_PARTS)) or all(map(has, _OLD_IWORK_PARTS)):
@@ -283,23 +295,44 @@ def _zipped(head: bytes, tail: bytes) -> Kind:
     return next((kind for member, kind in _OFFICE_PARTS if has(member)), _ZIP)
 
 
-def _names_in_zip(tail: bytes) -> list[bytes] | None:
-    """Returns the members in the directory at an archive's end; None if that begins before the tail.
+def _directory(tail: bytes) -> tuple[int, int] | None:
+    """Returns where a ZIP's directory begins and ends in the tail, below zero if it begins before; None without one."""
+    end = tail.rfind(_ZIP_END)
+    if end < 0 or len(tail) < end + 16:
+        return None
+    size = tail[end + 12 : end + 16]
+    # A ZIP of more than 4 GB or 65,535 members has another end before this one, with room for larger numbers.
+    if tail.startswith(_BIG_ZIP_LOCATOR, max(0, end - 20)) and (big_end := tail.rfind(_BIG_ZIP_END, 0, end)) >= 0:
+        end, size = big_end, tail[big_end + 40 : big_end + 48]
+    return end - int.from_bytes(size, "little"), end
+
+
+def _names_in_directory(tail: bytes) -> list[bytes]:
+    """Returns the members in the directory at an archive's end; none if that begins before the tail.
 
     The tail may also hold directories of documents in the archive, which say nothing about the archive itself.
     """
-    end = tail.rfind(b"PK\x05\x06")
-    if end < 0 or len(tail) < end + 16:
-        return None
-    at = end - int.from_bytes(tail[end + 12 : end + 16], "little")
-    if at < 0:
-        return None
+    at, end = _directory(tail) or (-1, 0)
     names: list[bytes] = []
-    while tail.startswith(b"PK\x01\x02", at) and at + 46 <= end:
+    while at >= 0 and tail.startswith(_ENTRY, at) and at + 46 <= end:
         lengths = [int.from_bytes(tail[at + place : at + place + 2], "little") for place in (28, 30, 32)]
         names.append(tail[at + 46 : at + 46 + lengths[0]])
         at += 46 + sum(lengths)
-    return names or None
+    return names
+
+
+def _names_in_head(head: bytes) -> list[bytes]:
+    """Returns the members that begin in the head."""
+    names: list[bytes] = []
+    at = head.find(_MEMBER)
+    while at >= 0:
+        num_packed, *lengths = (
+            int.from_bytes(head[at + first : at + last], "little") for first, last in ((18, 22), (26, 28), (28, 30))
+        )
+        names.append(head[at + 30 : at + 30 + lengths[0]])
+        # The packed size is 0 where it was not known when the member began.
+        at = head.find(_MEMBER, at + 30 + sum(lengths) + num_packed)
+    return names
 
 
 def _compound(content: bytes, name: str) -> Kind:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import pytest
 
 from engine.library.debounce import (
+    GONE,
     GONE_PATIENCE_SECONDS,
     GONE_SETTLE_SECONDS,
     MAX_PATHS,
@@ -14,21 +13,39 @@ from engine.library.debounce import (
     PATIENCE_SECONDS,
     SETTLE_SECONDS,
     Debouncer,
+    State,
     coalesced,
 )
 
 
-class Disk(dict[str, tuple[Hashable, bool]]):
+class Disk(dict[str, State]):
     """What lies where; what is not in it is not there."""
 
-    def look(self, path: str) -> tuple[Hashable, bool]:
-        return self.get(path, (None, False))
+    def look(self, path: str) -> State:
+        return self.get(path, GONE)
 
     def file(self, path: str, state: int = 0) -> None:
-        self[path] = (state, False)
+        self[path] = State(state, False)
 
     def folder(self, path: str) -> None:
-        self[path] = ("folder", True)
+        self[path] = State("folder", True)
+
+
+class Watching:
+    """A debouncer, and the disk at which it is told to look."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk, self._debouncer = disk, Debouncer()
+        self.next_due = self._debouncer.next_due
+
+    def __len__(self) -> int:
+        return len(self._debouncer)
+
+    def note(self, path: str, now: float) -> None:
+        self._debouncer.note(path, self._disk.look(path), now)
+
+    def due(self, now: float) -> tuple[str, ...]:
+        return self._debouncer.due({path: self._disk.look(path) for path in self._debouncer.quiet(now)}, now)
 
 
 @pytest.fixture
@@ -37,11 +54,11 @@ def disk() -> Disk:
 
 
 @pytest.fixture
-def debouncer(disk: Disk) -> Debouncer:
-    return Debouncer(disk.look)
+def debouncer(disk: Disk) -> Watching:
+    return Watching(disk)
 
 
-def test_a_change_is_told_once_it_is_still_and_only_once(disk: Disk, debouncer: Debouncer) -> None:
+def test_a_change_is_told_once_it_is_still_and_only_once(disk: Disk, debouncer: Watching) -> None:
     disk.file("/d/a")
     debouncer.note("/d/a", 10.0)
 
@@ -52,7 +69,7 @@ def test_a_change_is_told_once_it_is_still_and_only_once(disk: Disk, debouncer: 
     assert len(debouncer) == 0
 
 
-def test_a_file_that_grows_is_waited_for_longer_and_longer(disk: Disk, debouncer: Debouncer) -> None:
+def test_a_file_that_grows_is_waited_for_longer_and_longer(disk: Disk, debouncer: Watching) -> None:
     for moment in range(10):
         disk.file("/d/a", moment)
         debouncer.note("/d/a", float(moment))
@@ -61,7 +78,7 @@ def test_a_file_that_grows_is_waited_for_longer_and_longer(disk: Disk, debouncer
     assert debouncer.due(9.0 + MAX_SETTLE_SECONDS) == ("/d/a",)
 
 
-def test_a_file_that_grows_unheard_is_waited_for_too(disk: Disk, debouncer: Debouncer) -> None:
+def test_a_file_that_grows_unheard_is_waited_for_too(disk: Disk, debouncer: Watching) -> None:
     disk.file("/d/a", 1)
     debouncer.note("/d/a", 0.0)
     disk.file("/d/a", 2)
@@ -70,7 +87,18 @@ def test_a_file_that_grows_unheard_is_waited_for_too(disk: Disk, debouncer: Debo
     assert debouncer.due(10.0) == ("/d/a",)
 
 
-def test_a_file_that_never_rests_is_looked_at_all_the_same(disk: Disk, debouncer: Debouncer) -> None:
+def test_what_changes_while_it_is_looked_at_is_not_told_yet() -> None:
+    debouncer = Debouncer()
+    debouncer.note("/d/a", State(1, False), 0.0)
+    assert debouncer.quiet(10.0) == ("/d/a",)
+    debouncer.note("/d/a", State(2, False), 9.9)
+    debouncer.note("/d/b", State(1, False), 0.0)
+
+    assert debouncer.due({"/d/a": State(1, False)}, 10.0) == ()
+    assert debouncer.quiet(20.0) == ("/d/a", "/d/b")
+
+
+def test_a_file_that_never_rests_is_looked_at_all_the_same(disk: Disk, debouncer: Watching) -> None:
     told = []
     for moment in range(2 * int(PATIENCE_SECONDS)):
         disk.file("/d/log", moment)
@@ -80,7 +108,7 @@ def test_a_file_that_never_rests_is_looked_at_all_the_same(disk: Disk, debouncer
     assert told == [int(PATIENCE_SECONDS)]
 
 
-def test_saving_by_renaming_is_one_change(disk: Disk, debouncer: Debouncer) -> None:
+def test_saving_by_renaming_is_one_change(disk: Disk, debouncer: Watching) -> None:
     disk.file("/d/a.new", 2)
     debouncer.note("/d/a.new", 0.0)
     del disk["/d/a.new"]
@@ -92,7 +120,7 @@ def test_saving_by_renaming_is_one_change(disk: Disk, debouncer: Debouncer) -> N
     assert debouncer.due(5.0) == ("/d/a.new",)
 
 
-def test_what_vanishes_waits_until_nothing_else_does(debouncer: Debouncer) -> None:
+def test_what_vanishes_waits_until_nothing_else_does(debouncer: Watching) -> None:
     for number in range(20):
         debouncer.note(f"/d/{number}", number * 0.9 * GONE_SETTLE_SECONDS)
         assert debouncer.due(number * 0.9 * GONE_SETTLE_SECONDS) == ()
@@ -100,7 +128,7 @@ def test_what_vanishes_waits_until_nothing_else_does(debouncer: Debouncer) -> No
     assert len(debouncer.due(20 * GONE_SETTLE_SECONDS)) == 20
 
 
-def test_what_vanishes_for_ever_is_told_after_a_while(debouncer: Debouncer) -> None:
+def test_what_vanishes_for_ever_is_told_after_a_while(debouncer: Watching) -> None:
     moment, told = 0.0, ()
     while not told:
         debouncer.note(f"/d/{moment}", moment)
@@ -111,9 +139,7 @@ def test_what_vanishes_for_ever_is_told_after_a_while(debouncer: Debouncer) -> N
 
 
 @pytest.mark.parametrize("seconds", [1, 10, 200])
-def test_what_was_copied_and_then_deleted_is_told_after_its_copy(
-    disk: Disk, debouncer: Debouncer, seconds: int
-) -> None:
+def test_what_was_copied_and_then_deleted_is_told_after_its_copy(disk: Disk, debouncer: Watching, seconds: int) -> None:
     disk.folder("/d/new")
     for moment in range(seconds):
         debouncer.note("/d/new", float(moment))
@@ -131,7 +157,7 @@ def test_what_was_copied_and_then_deleted_is_told_after_its_copy(
     assert len(told[1]) == 20
 
 
-def test_what_is_deleted_for_minutes_is_told_after_a_copy_that_never_rests(disk: Disk, debouncer: Debouncer) -> None:
+def test_what_is_deleted_for_minutes_is_told_after_a_copy_that_never_rests(disk: Disk, debouncer: Watching) -> None:
     disk.folder("/d/new")
     told: list[str] = []
     for moment in range(int(2 * PATIENCE_SECONDS)):
@@ -143,7 +169,7 @@ def test_what_is_deleted_for_minutes_is_told_after_a_copy_that_never_rests(disk:
     assert "/d/old/0" in told
 
 
-def test_what_happens_below_a_new_folder_belongs_to_it(disk: Disk, debouncer: Debouncer) -> None:
+def test_what_happens_below_a_new_folder_belongs_to_it(disk: Disk, debouncer: Watching) -> None:
     disk.folder("/d/new")
     debouncer.note("/d/new", 0.0)
     disk.file("/d/new/deep/a")
@@ -153,7 +179,7 @@ def test_what_happens_below_a_new_folder_belongs_to_it(disk: Disk, debouncer: De
     assert debouncer.due(5.0) == ("/d/new",)
 
 
-def test_a_change_that_was_undone_is_told_as_what_is_now(disk: Disk, debouncer: Debouncer) -> None:
+def test_a_change_that_was_undone_is_told_as_what_is_now(disk: Disk, debouncer: Watching) -> None:
     disk.file("/d/a")
     debouncer.note("/d/a", 0.0)
     del disk["/d/a"]

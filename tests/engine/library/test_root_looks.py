@@ -56,6 +56,16 @@ def test_who_does_not_answer_is_asked_once_and_is_what_it_was_until_it_does() ->
     answers["d"].set()
 
 
+def test_slow_answers_of_many_roots_are_all_waited_for() -> None:
+    def look(path: str) -> Hashable:
+        assert not threading.Event().wait(0.25)
+        return path
+
+    looks = RootLooks(look, patience_seconds=1.0)
+    assert looks.at("abcdef") == {path: path for path in "abcdef"}
+    assert not looks.silent
+
+
 def test_of_who_never_answered_nothing_is_known() -> None:
     never = threading.Event()
     looks = RootLooks(lambda path: never.wait(20) if path == "share" else path, patience_seconds=0.05)

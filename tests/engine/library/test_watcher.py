@@ -15,10 +15,11 @@ import pytest
 
 from engine.catalog import Root
 from engine.config import LibrarySettings
-from engine.library import listening
+from engine.library import listening, watcher
+from engine.library.debounce import State
 from engine.library.listening import LIMIT_REACHED, NOT_WATCHABLE, reason_for
 from engine.library.root_looks import RootLooks, identity_of
-from engine.library.watcher import Listen, Watcher, own_name, place_of, places_for
+from engine.library.watcher import Listen, Watcher, own_name, place_of, places_for, state_of
 
 HANG_SECONDS = 20
 
@@ -278,15 +279,42 @@ def test_links_that_lead_back_are_told_by_a_files_own_name(watch: Watch, docs: P
     assert watch.looked_at == {str(docs / "sub" / "b.md")}
 
 
+class Fleeting:
+    """A place whose listener ends by itself once it has been looked up."""
+
+    is_recursive, retry_at = True, 0.0
+
+    def __init__(self, listener: Deaf) -> None:
+        self._listeners = [listener]
+
+    @property
+    def listener(self) -> Deaf | None:
+        return self._listeners.pop() if self._listeners else None
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_listener_may_end_by_itself_while_it_is_ended(watch: Watch, docs: Path, is_over: bool) -> None:
+    listener = Deaf(lambda reason: None)
+    watch.watcher._places[str(docs)] = Fleeting(listener)  # type: ignore[assignment]
+    watch.watcher._is_stopping = is_over
+    if is_over:
+        watch.watcher._run()
+    else:
+        watch.watcher._leave(str(docs))
+    assert listener.num_stops == 1
+
+
 class Deaf:
     """A listener that never hears: it ends at once, or says so later."""
 
     def __init__(self, turned: Callable[[str], None]) -> None:
         self.is_listening = False
+        self.num_stops = 0
         self._thread = threading.Thread(target=turned, args=(LIMIT_REACHED,))
         self._thread.start()
 
     def stop(self) -> None:
+        self.num_stops += 1
         self._thread.join()
 
 
@@ -334,8 +362,15 @@ def test_a_listener_that_cannot_begin_says_why(docs: Path, monkeypatch: pytest.M
     assert (told, listener.is_listening) == ([LIMIT_REACHED], False)
 
 
+class Panic(BaseException):
+    """As Rust code panics."""
+
+
 @pytest.mark.expects_warnings
-def test_a_listener_that_cannot_take_in_what_it_hears_says_so(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fault", [re.error("bad character range"), Panic()])
+def test_a_listener_that_cannot_take_in_what_it_hears_says_so(
+    docs: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException
+) -> None:
     class Notify:
         def __init__(self, *_: object) -> None: ...
         def __enter__(self) -> Notify:
@@ -346,7 +381,7 @@ def test_a_listener_that_cannot_take_in_what_it_hears_says_so(docs: Path, monkey
             return {(1, str(docs / "a.md"))}
 
     def fail(_: object) -> None:
-        raise re.error("bad character range")
+        raise fault
 
     told: list[str] = []
     monkeypatch.setattr(listening, "RustNotify", Notify)
@@ -413,6 +448,40 @@ def test_a_share_that_answers_again_is_looked_at_though_it_is_what_it_was(watch:
     watch.looks.clear()
     share.answers.set()
     watch.wait_for_look(share.folder)
+
+
+@pytest.mark.parametrize("looks_before", [0, 1])
+def test_a_share_that_hangs_when_a_change_is_looked_at_holds_up_nobody_who_asks(
+    watch: Watch, docs: Path, monkeypatch: pytest.MonkeyPatch, looks_before: int
+) -> None:
+    """It hangs when the change is heard, or when it is about to be told."""
+    begins, answers, num_looks = threading.Event(), threading.Event(), 0
+
+    def look(path: str) -> State:
+        nonlocal num_looks
+        num_looks += 1
+        if num_looks > looks_before:
+            begins.set()
+            assert answers.wait(HANG_SECONDS)
+        return state_of(path)
+
+    watch.watcher.start()
+    watch.link(docs)
+    monkeypatch.setattr(watcher, "state_of", look)
+    (docs / "new.md").write_text("new")
+    assert begins.wait(HANG_SECONDS)
+    asked = threading.Event()
+
+    def ask() -> None:
+        assert watch.watcher.is_watched(root(docs))
+        watch.watcher.wake()
+        asked.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    was_answered = asked.wait(HANG_SECONDS / 4)
+    answers.set()
+    assert was_answered
+    watch.wait_for_look(docs / "new.md")
 
 
 def test_one_place_serves_all_roots_below_it(docs: Path) -> None:

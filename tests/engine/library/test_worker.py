@@ -762,6 +762,30 @@ def test_a_fault_of_our_own_ends_as_a_failed_job_and_the_worker_lives(
     assert bench.worker.add([path]).wait(HANG_SECONDS).indexed == 1
 
 
+class Panic(BaseException):
+    """As Rust code panics."""
+
+
+@pytest.mark.expects_warnings
+def test_a_panic_of_rust_code_ends_as_a_failure_and_the_worker_lives(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panic(*_: object) -> None:
+        raise Panic("index out of bounds")
+
+    path = bench.write("a.md")
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.stores.embedder, "embed_documents", panic)
+        with pytest.raises(LibraryError, match="unexpected error: index out of bounds"):
+            bench.worker.add([path]).wait(HANG_SECONDS)
+    assert bench.worker.add([path]).wait(HANG_SECONDS).indexed == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.stores.table, "delete_documents", panic)
+        with pytest.raises(LibraryError, match="unexpected error: index out of bounds"):
+            bench.worker.remove([path])
+    bench.worker.rescan().wait(HANG_SECONDS)
+
+
 def test_a_stopped_worker_refuses_wishes(bench: Bench) -> None:
     path = bench.write("a.md")
     bench.worker.stop()

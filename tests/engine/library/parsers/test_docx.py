@@ -75,15 +75,19 @@ def test_a_title_that_only_a_program_can_have_set_is_none(tmp_path: Path):
 def test_text_boxes_notes_and_content_controls_are_read_in_place(parsed):
     body = (
         "<w:sdt><w:sdtContent>" + paragraph("In a control.") + "</w:sdtContent></w:sdt>"
-        "<w:p><w:r><w:t>Main</w:t><w:footnoteReference w:id='2'/></w:r>"
+        "<w:p><w:r><w:t>Main</w:t><w:footnoteReference w:id='2'/><w:footnoteReference w:id='3'/></w:r>"
         "<w:r><w:pict><w:txbxContent>"
         + paragraph("In a box.")
         + "</w:txbxContent></w:pict></w:r></w:p>"
         + paragraph("End.")
     )
-    notes = f'<w:footnote w:id="0" w:type="separator"/><w:footnote w:id="2">{paragraph("A note.")}</w:footnote>'
+    notes = (
+        f'<w:footnote w:id="0" w:type="separator"/><w:footnote w:id="2">{paragraph("A note.")}</w:footnote>'
+        f'<w:footnote w:id="3" w:type="normal">{paragraph("Another.")}</w:footnote>'
+    )
     document = parsed("a.docx", archive(body, footnotes=notes))
-    assert [text for _, text in said(document)] == ["In a control.", "Main", "In a box.", "A note.", "End."]
+    texts = [text for _, text in said(document)]
+    assert texts == ["In a control.", "Main", "In a box.", "A note.", "Another.", "End."]
 
 
 DRAWN = '<w:r><w:drawing><wp:inline xmlns:wp="wp"><wp:docPr id="1" name="Picture 1" {0}/></wp:inline></w:drawing></w:r>'

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import DocumentEmpty, DocumentTooLarge, DocumentUnreadable, DocumentUnsupported
-from engine.library.parsers import families
+from engine.library.parsers import families, sniff
 from engine.library.parsers.limits import Limits, size
 from tests.helpers.pdf import pdf
 
@@ -49,6 +49,34 @@ def test_pictures_without_text_are_told_from_nothing(parsed):
         parsed("a.docx", package("word/document.xml", "word/media/image1.PNG"))
     with pytest.raises(DocumentEmpty, match="There is no text in the file"):
         parsed("a.docx", package("word/document.xml", "docProps/thumbnail.jpeg"))
+
+
+def with_many_members(path: Path, *names: str) -> Path:
+    """A ZIP whose directory is larger than what is read of its end at first."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(800):
+            archive.writestr(f"project/a folder with a rather long name/file {number:04}.txt", b"")
+        for name in names:
+            archive.writestr(name, b"x")
+    return path
+
+
+@pytest.mark.parametrize("most_members", [zipfile.ZIP_FILECOUNT_LIMIT, 100])
+def test_a_zip_of_many_members_is_told_by_their_whole_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_members: int
+):
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", most_members)
+    members = ("project/META-INF/MANIFEST.MF", "project/word/document.xml", "project/xl/workbook.xml")
+    project = with_many_members(tmp_path / "a.zip", *members)
+    assert families.recognise(project, Limits()).family == "zip"
+    assert families.recognise(with_many_members(tmp_path / "b", "word/document.xml"), Limits()).family == "docx"
+
+
+def test_a_directory_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sniff, "MAX_ZIP_TAIL_BYTES", 2**16 + 100)
+    path = with_many_members(tmp_path / "a.zip", "word/document.xml")
+    assert [len(end) for end in families._ends(path, path.stat().st_size)] == [2**16, 2**16]
+    assert families.recognise(path, Limits()).family == "zip"
 
 
 def test_a_large_file_is_refused_unread_with_both_sizes(tmp_path: Path):

@@ -300,6 +300,24 @@ def test_a_mail_is_known_without_its_ending_and_a_text_about_mail_is_none(parsed
     assert parsed("story", "From London he went.\nTo Paris: by boat.\nThen: on.\n").format == "text"
 
 
+def test_what_apple_notes_after_a_message_is_no_part_of_it(parsed):
+    sent = mail(**{"Message-ID": "<1@x>"}).as_bytes()
+    notes = b'<?xml version="1.0" encoding="UTF-8"?>\n<plist version="1.0"><dict><key>flags</key></dict></plist>\n'
+    document = parsed("a.emlx", f"{len(sent):<10}\n".encode() + sent + notes)
+    assert said(document)[-1] == ("paragraph", "here it is.")
+    for wrong in (0, len(sent) - 5, 10**9):
+        assert "here it is." in parsed("a.emlx", f"{wrong}\n".encode() + sent + notes).pages[0].text
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_the_lines_of_earlier_mailboxes_belong_to_no_message(parsed, end: bytes):
+    start = b"From ada@example.org Tue Mar  5 14:02:00 2024\n>From mary@example.org Tue Mar  5 14:01:00 2024\n"
+    messages = b"".join(start + mail(f"Body {number}.\n").as_bytes() + b"\n" for number in (1, 2))
+    document = parsed("Inbox", messages.replace(b"\n", end))
+    assert document.format == "mailbox"
+    assert [text for page in (0, 1) for _, text in said(document, page)][2::3] == ["Body 1.", "Body 2."]
+
+
 def test_a_document_inside_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)

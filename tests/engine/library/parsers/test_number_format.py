@@ -47,6 +47,22 @@ from engine.library.parsers.number_format import BUILT_IN, day, general, shown
         (45356, "[<1]h:mm;yyyy-mm-dd", "2024-03-05"),
         (1e300, "yyyy", "1e+300"),
         (float("nan"), "0", ""),
+        (2_958_465, "yyyy-mm-dd", "9999-12-31"),
+        (2_958_465.9999999, "yyyy-mm-dd hh:mm:ss", "9999-12-31 23:59:59"),
+        (2_958_466, "yyyy-mm-dd", "2958466"),
+        (5, '"profit "0;"loss "0', "profit 5"),
+        (-5, '"profit "0;"loss "0', "loss 5"),
+        (-5, '0.00" Dr";0.00" Cr"', "5.00 Cr"),
+        (-0.125, '0.0%;0.00%" short"', "12.50% short"),
+        (-5, '0" kg";[Red]0" kg"', "-5 kg"),
+        (-5, '0" kg";(0" kg")', "-5 kg"),
+        (-5, '0;-0" short"', "-5 short"),
+        (-0.125, "0.0%;(0.00%)", "-12.50%"),
+        (-5, '"+"0;"-"0', "-5"),
+        (-5, '#,##0;[Red]"△ "#,##0', "-5"),
+        (-5, "0;;", "-5"),
+        (-5, "General;[Red]General", "-5"),
+        (-5, "0.0E+00;-0.0E+00", "-5"),
     ],
 )
 def test_a_number_reads_as_its_sheet_shows_it(value: float, code: str, text: str):
@@ -65,6 +81,7 @@ def test_dates_and_times_are_iso():
     assert day(dt.datetime(2024, 3, 5)) == "2024-03-05"
     assert day(dt.datetime(2024, 3, 5, 14, 2)) == "2024-03-05 14:02"
     assert day(dt.datetime(2024, 3, 5, 14, 1, 59, 999_999)) == "2024-03-05 14:02"
+    assert day(dt.datetime(9999, 12, 31, 23, 59, 59, 999_000)) == "9999-12-31 23:59:59"
     assert day(dt.date(2024, 3, 5)) == "2024-03-05"
     assert day(dt.timedelta(hours=36, minutes=5)) == "36:05"
 

@@ -141,6 +141,20 @@ def test_slides_begin_with_their_title_and_end_with_their_notes(parsed):
     assert said(document, 1) == [("paragraph", "Only text")]
 
 
+def test_a_drawing_is_read_by_page(parsed):
+    body = (
+        "<draw:page><draw:custom-shape><text:p>Boiler</text:p></draw:custom-shape><draw:g><draw:connector>"
+        f"<text:p>feeds</text:p></draw:connector></draw:g>{PICTURE}</draw:page>"
+        "<draw:page><draw:frame><draw:text-box><text:p>Pump</text:p></draw:text-box></draw:frame></draw:page>"
+    )
+    parts = {"content.xml": content(body, "drawing")}
+    document = parsed("a.odg", packed(parts, "application/vnd.oasis.opendocument.graphics"))
+    assert document.format == "odg"
+    assert [(page.number, page.place) for page in document.pages] == [(1, "page 1"), (2, "page 2")]
+    assert [text for _, text in said(document)] == ["Boiler", "feeds", "Picture: A map of the lake"]
+    assert said(document, 1) == [("paragraph", "Pump")]
+
+
 def cell(text: str, times: int = 1) -> str:
     return f'<table:table-cell table:number-columns-repeated="{times}"><text:p>{text}</text:p></table:table-cell>'
 

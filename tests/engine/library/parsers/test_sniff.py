@@ -106,6 +106,12 @@ def kind(content: bytes, name: str = "file"):
         (zipped(index_xml=b"<x/>", buildVersionHistory_plist=b"<x/>"), "a", "iwork"),
         (zipped(index_apxl=b"<x/>"), "a.key", "iwork"),
         (zipped(index_xml=b"<x/>"), "a.zip", "zip"),
+        (zipped(mimetype=b"application/vnd.oasis.opendocument.graphics-template"), "a", "odg"),
+        (zipped(project__word__document_xml=b"<w/>", project__index_apxl=b"<x/>"), "a.zip", "zip"),
+        # Cut short, so that the directory is missing.
+        (zipped(word__document_xml=b"<w/>")[:-22], "a.docx", "docx"),
+        (zipped(mimetype=b"application/vnd.oasis.opendocument.text", content_xml=b"x" * 2**17)[: 2**16], "a", "odt"),
+        (zipped(a_txt=b"ab", project__word__document_xml=b"<w/>")[:-22], "a.zip", "zip"),
         (b"From: a@b.c\nTo: d@e.f\nDate: today\n\nHello", "a.eml", "mail"),
         (b'{"cells": []}', "a.ipynb", "ipynb"),
         (bytes(range(256)) * 4, "a.txt", "binary"),
