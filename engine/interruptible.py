@@ -19,8 +19,8 @@ Value = TypeVar("Value")
 
 def result_of(awaited: Future[Value]) -> Value:
     """Its result once it is there. Raises what the future does."""
-    while not wait((awaited,), LOOK_SECONDS).done:
-        pass
+    while not awaited.done():
+        wait((awaited,), LOOK_SECONDS)
     return awaited.result()
 
 

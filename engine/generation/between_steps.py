@@ -130,9 +130,9 @@ class BetweenSteps:
         member = members.find(str(command.path))
         names = members.names_of(member) if member is not None else {str(command.path)}
         is_wanted = any(task.model in names for task in self._turns)
-        if member is not None:
-            self._models.give_up_hot(member)
-            is_wanted = is_wanted or member.wants_turn or len(member.under_way) > 0
+        if member is not None and not is_wanted:
+            guarded(partial(self._models.give_up_hot, member))
+            is_wanted = member.wants_turn or len(member.under_way) > 0
         if not is_wanted:
             guarded(lambda: self._models.rest(command.path))
         command.reply.set_result(not is_wanted)

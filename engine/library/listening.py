@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 _STEP_MS = 100
 # Changes of one burst are reported together, but not later than this.
 _BURST_MS = 300
+_STOP_SECONDS = 5.0
 
 LIMIT_REACHED = (
     "The system's limit on watched folders is reached; changes here are noticed at the next look. "
@@ -60,7 +61,8 @@ class FolderListener:
         """Ends within a step. May be called twice, and from its own callbacks."""
         self._is_over.set()
         if self._thread is not threading.current_thread():
-            self._thread.join()
+            # A share that hangs may hold it; it ends once that answers.
+            self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
         try:

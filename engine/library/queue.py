@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from engine.errors import LibraryError
+from engine.interruptible import result_of
 from engine.library.changes import upwards
 from engine.library.indexer import Indexer
 from engine.library.jobs import IndexJob, IndexRoots, Job, Move, Refresh
@@ -73,7 +74,7 @@ class JobQueue:
             self._refuse_when_stopping()
             self._removals.append(removal)
             self.locked.notify_all()
-        return removal.removed.result()
+        return result_of(removal.removed)
 
     def put_first(self, paths: Sequence[str]) -> None:
         """Moves jobs that look at a root at or above one of the paths before the others."""

@@ -23,7 +23,7 @@ class RootLooks:
         """Takes how to look at a path (by default `identity_of`), which may hang."""
         self._look, self._patience_seconds = look or identity_of, patience_seconds
         self._known: dict[str, Hashable] = {}
-        self._silent: dict[str, _Round] = {}
+        self._silent: dict[str, LookRound] = {}
 
     @property
     def silent(self) -> frozenset[str]:
@@ -36,7 +36,7 @@ class RootLooks:
         wanted = tuple(paths)
         waiting = [path for path in wanted if path not in self._silent]
         while waiting:
-            look = _Round(self._look, waiting)
+            look = LookRound(self._look, waiting)
             if (silent := look.silent_after(self._patience_seconds)) is not None:
                 self._silent[silent] = look
             self._known |= look.found
@@ -45,7 +45,7 @@ class RootLooks:
         return dict(self._known)
 
 
-class _Round:
+class LookRound:
     """Looks at paths one after another, on a thread of its own that callers may abandon."""
 
     def __init__(self, look: Look, paths: Iterable[str]) -> None:
@@ -107,14 +107,14 @@ def seen_in_time(paths: Sequence[str], look: Look) -> Mapping[str, Hashable]:
     """
     if not paths:
         return {}
-    seen = _Round(look, paths)
+    seen = LookRound(look, paths)
     if not seen.is_over.wait(PATIENCE_SECONDS):
         seen.give_up()
     return dict(seen.found)
 
 
 # Looks that have not returned, by path, so that none is waited for twice. For the index thread only.
-_UNANSWERED: dict[str, _Round] = {}
+_UNANSWERED: dict[str, LookRound] = {}
 
 
 def answers(path: str) -> bool:
@@ -125,7 +125,7 @@ def answers(path: str) -> bool:
     if any(path == other or path.startswith(os.path.join(other, "")) for other in _UNANSWERED):
         return False
     is_beside = any(folder == os.path.dirname(other) for other in _UNANSWERED)
-    look = _Round(identity_of, (path,))
+    look = LookRound(identity_of, (path,))
     if look.is_over.wait(SHORT_PATIENCE_SECONDS if is_beside else LONG_PATIENCE_SECONDS):
         return True
     _UNANSWERED[path] = look

@@ -23,7 +23,7 @@ from engine.library.debounce import GONE, Debouncer, State
 from engine.library.ignoring import ignored_below
 from engine.library.listening import FolderListener, Listener
 from engine.library.pace import Clock
-from engine.library.root_looks import RootLooks
+from engine.library.root_looks import PATIENCE_SECONDS, LookRound, RootLooks
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +71,8 @@ class Watcher:
         self._clock, self._listen = clock, listen
         self._changed = threading.Condition()
         self._debouncer = Debouncer()
+        # Looks that have not returned, by path.
+        self._hanging: dict[str, LookRound] = {}
         self._places: dict[str, _Place] = {}
         self._root_looks = RootLooks()
         self._identities: Mapping[str, Hashable] = {}
@@ -129,9 +131,7 @@ class Watcher:
             self._tend(now)
             self._tend_at = now + TEND_SECONDS
             self._every_second()
-        with self._changed:
-            quiet = self._debouncer.quiet(now)
-        states = _states_of(quiet)
+        states = self._states_of_quiet(now)
         with self._changed:
             paths = (*self._to_look_at, *self._debouncer.due(states, now))
             self._to_look_at.clear()
@@ -141,11 +141,25 @@ class Watcher:
             self._rescan()
             self._rescan_at = now + self._rescan_seconds()
 
+    def _states_of_quiet(self, now: float) -> dict[str, State]:
+        """Returns the states of paths that are quiet, except on shares that hang: those wait until they answer."""
+        self._hanging = {path: look for path, look in self._hanging.items() if not look.is_over.is_set()}
+        with self._changed:
+            quiet = self._debouncer.quiet(now)
+        held = [root.path for root in self._known_roots if any(is_below(path, root.path) for path in self._hanging)]
+        paths = [path for path in quiet if not any(is_below(path, folder) for folder in held)]
+        if not paths:
+            return {}
+        look = LookRound(lambda path: state_of(path), paths)
+        if (silent := look.silent_after(PATIENCE_SECONDS)) is not None:
+            self._hanging[silent] = look
+        return {path: state for path, state in dict(look.found).items() if isinstance(state, State)}
+
     def _sleep(self) -> None:
         with self._changed:
             if self._is_stopping or self._to_look_at:
                 return
-            times = [self._tend_at, self._rescan_at, self._debouncer.next_due()]
+            times = [self._tend_at, self._rescan_at, None if self._hanging else self._debouncer.next_due()]
             next_at = min(at for at in times if at is not None)
             self._changed.wait(max(0.01, next_at - self._clock()))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.config import expanded
 from engine.errors import BadRequest
 
 
@@ -25,7 +25,7 @@ def named(known: Sequence[str], name: str) -> Path | None:
     Raises:
         BadRequest: Several have this name, as files of different owners often do.
     """
-    wanted, files = Path(os.path.expanduser(name)).absolute(), [Path(one) for one in known]
+    wanted, files = expanded(name), [Path(one) for one in known]
     if wanted in files:
         return wanted
     meant = called(known, name)

@@ -20,6 +20,7 @@ from engine.cores import Cores
 from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, Event, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
+from engine.interruptible import result_of
 from engine.looking_again import LookAgain, TellFound
 from engine.partitions.sweep import SweepForsaken, SweepPaused
 from engine.retrieval.batching import MAX_BATCH
@@ -146,7 +147,7 @@ class RetrievalWorker:
             lookup = _Lookup([Query(text, collection, top_k, filters) for text in some])
             if not self._waiting.put(lookup):
                 raise _closing()
-            found += [Evidence(result.passages, (), result.scope) for result in lookup.results.result()]
+            found += [Evidence(result.passages, (), result.scope) for result in result_of(lookup.results)]
         return found
 
     def rehearse(

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from queue import SimpleQueue
 
 import pytest
@@ -60,6 +60,13 @@ def test_what_is_waited_for_comes_also_after_a_look() -> None:
     end.start()
     assert [wait() for wait in awaited] == [None, "here", "here"]
     end.join()
+
+
+def test_who_waits_for_what_was_given_up_is_told() -> None:
+    future = Future[str]()
+    future.cancel()
+    with pytest.raises(CancelledError):
+        result_of(future)
 
 
 def test_what_a_future_raises_is_raised() -> None:

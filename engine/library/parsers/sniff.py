@@ -250,7 +250,7 @@ _MAIL_HEADER = re.compile(r"(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){3,}")
 _MAIL_FIELDS = re.compile(r"^(received|return-path|mime-version|message-id|from|date):", re.I | re.M)
 _MAIL_FIELD = re.compile(r"[A-Za-z][\w-]*:[ \t]")
 _MAILBOX_START = re.compile(
-    r"From \S(?=[^\n]*?\d{2})[^\n]*+\n(?:>[^\n]*+\n)?+(?:[A-Za-z][\w-]*+:[^\n]*+\n(?:[ \t][^\n]*+\n)*+){2,}"
+    r"From \S(?=[^\n]*?\d{2})[^\n]*+\n(?:>[^\n]*+\n)*+(?:[A-Za-z][\w-]*+:[^\n]*+\n(?:[ \t][^\n]*+\n)*+){2,}"
 )
 _LENGTH_LINE = re.compile(r"\A\d+\s*\n")
 _MAIL_HEAD_BYTES = 16 * 2**10

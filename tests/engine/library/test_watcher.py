@@ -484,6 +484,30 @@ def test_a_share_that_hangs_when_a_change_is_looked_at_holds_up_nobody_who_asks(
     watch.wait_for_look(docs / "new.md")
 
 
+def test_a_share_that_hangs_when_a_change_is_looked_at_holds_up_no_change_elsewhere(
+    watch: Watch, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share, begins, answers = docs.with_name("share"), threading.Event(), threading.Event()
+    share.mkdir()
+
+    def look(path: str) -> State:
+        if path == str(share / "hangs.md") and threading.current_thread().name != "listener":
+            begins.set()
+            assert answers.wait(HANG_SECONDS)
+        return state_of(path)
+
+    monkeypatch.setattr(watcher, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(watcher, "state_of", look)
+    watch.watcher.start()
+    watch.link(docs, share)
+    (share / "hangs.md").write_text("on a share")
+    assert begins.wait(HANG_SECONDS)
+    (docs / "new.md").write_text("new")
+    watch.wait_for_look(docs / "new.md")
+    answers.set()
+    watch.wait_for_look(share / "hangs.md")
+
+
 def test_one_place_serves_all_roots_below_it(docs: Path) -> None:
     file, other = docs / "sub" / "a.md", docs.with_name("b.md")
     other.write_text("b")
