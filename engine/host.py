@@ -22,7 +22,7 @@ from engine.errors import RagdollError
 from engine.events import Event
 from engine.guests import listening
 from engine.library.worker import IndexJob
-from engine.notices import report_of
+from engine.notices import brief_report_of, report_of
 from engine.outlet import Outlet
 from engine.protocol import Message, Nothing
 from engine.retrieval.search import MAX_RERANKED
@@ -287,6 +287,7 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | Awaited | None]] = {
     protocol.ADD_AND_WAIT.name: _add_and_wait,
     protocol.RESCAN.name: _rescan,
     protocol.RESCAN_AND_WAIT.name: lambda engine, _: _report(engine.start_rescan()),
+    protocol.CHECK.name: lambda engine, _: Awaited(engine.start_rescan().ended, brief_report_of),
     protocol.PRIORITISE.name: _prioritise,
     protocol.PRIORITISE_AND_WAIT.name: _prioritise_and_wait,
     protocol.SETTLE_GONE.name: lambda engine, params: protocol.Removed(

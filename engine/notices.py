@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from engine import errors, events, protocol
 from engine.errors import RagdollError
@@ -122,22 +122,34 @@ def report_of(event: events.IndexFinished) -> protocol.IndexReport:
     )
 
 
-def _index_finished(event: events.IndexFinished) -> protocol.IndexFinished:
-    def problems(pairs: _Pairs) -> tuple[protocol.DocumentProblem, ...]:
-        # Sorted, so that repeated runs list the same files.
-        return _problems(sorted(pairs)[:MAX_PROBLEMS])
+def brief_report_of(event: events.IndexFinished) -> protocol.IndexReport:
+    """The result of a job with the files that its notification lists, for a client that shows only figures."""
+    skipped, failed, in_part = map(_first, (event.skipped, event.failed, event.in_part))
+    brief = report_of(replace(event, skipped=skipped, failed=failed, in_part=in_part))
+    return brief.model_copy(update={"num_more": _num_more(event)})
 
+
+def _index_finished(event: events.IndexFinished) -> protocol.IndexFinished:
     return protocol.IndexFinished(
         indexed=event.indexed,
         unchanged=event.unchanged,
         removed=event.removed,
-        skipped=problems(event.skipped),
-        failed=problems(event.failed),
+        skipped=_problems(_first(event.skipped)),
+        failed=_problems(_first(event.failed)),
         chunks=event.chunks,
         seconds=event.seconds,
         was_cancelled=event.was_cancelled,
-        num_more=sum(max(0, len(pairs) - MAX_PROBLEMS) for pairs in (event.skipped, event.failed)),
+        num_more=_num_more(event),
     )
+
+
+def _first(pairs: _Pairs) -> tuple[tuple[str, str], ...]:
+    # Sorted, so that repeated runs list the same files.
+    return tuple(sorted(pairs)[:MAX_PROBLEMS])
+
+
+def _num_more(event: events.IndexFinished) -> int:
+    return sum(max(0, len(pairs) - MAX_PROBLEMS) for pairs in (event.skipped, event.failed))
 
 
 def _problems(pairs: _Pairs) -> tuple[protocol.DocumentProblem, ...]:

@@ -12,6 +12,9 @@ from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 
 from engine.protocol import RagdollError
 
+# ERROR_SHARING_VIOLATION and ERROR_LOCK_VIOLATION of Windows.
+_IN_USE = (32, 33)
+
 
 class ChatsUnusable(RagdollError):
     """The chats cannot be written or read: the disk is full, the folder read-only, the file damaged."""
@@ -90,7 +93,9 @@ def _is_full(error: sqlite3.Error | OSError) -> bool:
 
 def _is_protected(error: sqlite3.Error | OSError) -> bool:
     if isinstance(error, OSError):
-        return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        # Windows refuses access to a file in use with the same number.
+        is_in_use = getattr(error, "winerror", 0) in _IN_USE
+        return not is_in_use and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
     return _code(error) == sqlite3.SQLITE_READONLY
 
 

@@ -239,6 +239,10 @@ class ChatStore:
             ).fetchall()
         return tuple(_turn(row) for row in rows)
 
+    def kept_conversations(self, conversation_ids: Collection[str]) -> frozenset[str]:
+        """Returns which of these conversations are there and not deleted."""
+        return frozenset(chat.conversation_id for chat in self.conversations(conversation_ids))
+
     def kept_turns(self, turn_ids: Collection[str]) -> frozenset[str]:
         """Returns which of these turns are in a chat that is not deleted."""
         with self._telling():

@@ -8,7 +8,7 @@ Models hold no widget and import none; widgets hold a model and connect to its s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,14 +152,13 @@ class AppModels(QObject):
         collection = self.library.spelled(self.collection_added_to)
         return self.library.add(paths, collection, is_first=True, on_refused=self.conversation.detaching())
 
-    def of_kept_chats(self, edits: Mapping[str, str]) -> dict[str, str]:
-        """Returns drafts of edited questions, limited to chats that were not deleted."""
-        try:
-            kept = self._chat_store.kept_turns(edits)
-        except protocol.RagdollError:
-            # Which chats exist cannot be read right now.
-            return dict(edits)
-        return {turn_id: text for turn_id, text in edits.items() if turn_id in kept}
+    def edits_of_kept_chats(self, edits: Mapping[str, str]) -> dict[str, str]:
+        """Returns drafts of edited questions by turn, without those of deleted chats."""
+        return self._of_kept(edits, self._chat_store.kept_turns)
+
+    def drafts_of_kept_chats(self, drafts: Mapping[str, str]) -> dict[str, str]:
+        """Returns drafts of new questions by chat, without those of deleted chats."""
+        return self._of_kept(drafts, self._chat_store.kept_conversations)
 
     def save(self) -> protocol.RagdollError | None:
         """Writes what the disk does not have yet of chats; returns why something could not be written, else None."""
@@ -181,6 +180,17 @@ class AppModels(QObject):
         if self._chat_store.is_kept or self._chat_store.is_empty:
             return None
         return protocol.RagdollError(self._chat_store.problem, self.tr("Export what you need."))
+
+    def _of_kept(self, texts: Mapping[str, str], kept_of: Callable[[Collection[str]], Set[str]]) -> dict[str, str]:
+        # Chats for this session only do not tell which chats the file has.
+        if not self._chat_store.is_kept:
+            return dict(texts)
+        try:
+            kept = kept_of(texts)
+        except protocol.RagdollError:
+            # Which chats exist cannot be read right now.
+            return dict(texts)
+        return {name: text for name, text in texts.items() if name in kept}
 
     def _chat_of(self, question_id: str) -> str:
         return self.chat_list.title_of(self.answering.conversation_of(question_id))

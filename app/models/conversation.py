@@ -217,12 +217,16 @@ class ConversationModel(OpenChat):
             return True
         # Filters apply only to a search; attached files may be of any collection.
         filters = filters if searches else Filters()
+        was_new = self.conversation_id is None
         collection, confined = filters.asked_of(self.asked_collections if searches and not filters.paths else ())
         try:
             conversation_id = self._stored(title_from(text))
             turn = self._store.add_turn(conversation_id, parent_id, text, stored_filters(filters), searches=searches)
         except RagdollError as error:
             self.store_failed.emit(error.sentence, error.way_out)
+            if was_new and self.conversation_id is not None:
+                # The chat is stored, only its question is not.
+                self.conversation_saved.emit(self.conversation_id)
             return False
         is_at_end = parent_id == self._branch.last_id
         for left in self._branch.add(turn):

@@ -45,7 +45,7 @@ class DocumentsTable(QAbstractTableModel):
         self._by_state: dict[str, int] = {}
         self._is_fetching = False
         self._is_stale = False
-        self._is_shown = True
+        self._is_shown = False
         # Replies to requests from before the last change of filter are ignored.
         self._generation = 0
 

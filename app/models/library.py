@@ -56,6 +56,8 @@ class LibraryModel(QObject):
         # Paths that were added to a collection and that the engine has not reported yet.
         self._entering: list[tuple[str, ...]] = []
         self._num_adding = Counter[str]()
+        # Why the last job failed, if one has since a check was asked for.
+        self._failure = ""
         self.progress: IndexProgress | None = None
         self.problems: tuple[Document, ...] = ()
         self.num_problems = 0
@@ -160,9 +162,8 @@ class LibraryModel(QObject):
     def rescan(self) -> None:
         """Checks all linked folders for changes now; `check_finished` reports the result."""
         # Other jobs may end before this one begins, so its own reply is awaited.
-        self._client.request(
-            protocol.RESCAN_AND_WAIT, protocol.Nothing(), self.check_finished.emit, self._on_check_failed
-        )
+        self._failure = ""
+        self._client.request(protocol.CHECK, protocol.Nothing(), self.check_finished.emit, self._on_check_failed)
 
     def prioritise(self, paths: Sequence[str]) -> None:
         """Indexes these before all others that wait."""
@@ -232,6 +233,7 @@ class LibraryModel(QObject):
                 self.job_finished.emit(notice)
             case protocol.IndexFailed(sentence=sentence, way_out=way_out):
                 self._end_job()
+                self._failure = sentence
                 self.request_failed.emit(sentence, way_out)
             case _:
                 pass
@@ -335,8 +337,8 @@ class LibraryModel(QObject):
         return [collection.name for collection in self.collections]
 
     def _on_check_failed(self, error: WireError) -> None:
-        # A dead engine is reported elsewhere, once.
-        if error.kind != "EngineDied":
+        # A dead engine is reported elsewhere, once; a job that failed has been reported when it ended.
+        if error.kind != "EngineDied" and error.sentence != self._failure:
             self._on_wish_failed(error)
 
     def _on_wish_failed(self, error: WireError) -> None:

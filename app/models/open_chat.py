@@ -28,11 +28,13 @@ _Scope = tuple[tuple[str, ...], bool]
 class _Chat:
     """The identity of a chat, also before it has an id, which it gets when it is stored.
 
-    `before_attached` are its collections, and whether it searched, before anything was attached.
+    `before_attached` are its collections, and whether it searched, before anything was attached; `replaceable` the same
+    that the collection made for it replaces, and then what it was replaced by.
     """
 
     conversation_id: str | None = None
     before_attached: _Scope | None = None
+    replaceable: _Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,11 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A new chat that was left for another one, and what had been chosen for it."""
+    """A new chat that was left for another one, what had been chosen for it, and the collections that it asked."""
 
     chat: _Chat
     chosen: Choices
+    collections: tuple[str, ...]
 
 
 class OpenChat(QObject):
@@ -140,14 +143,13 @@ class OpenChat(QObject):
         self.set_collections(() if collection is None else (collection,))
 
     def setting_collection(self) -> Callable[[str], None]:
-        """Returns a function that does the same for this chat, unless another one is open by then."""
+        """Returns a function that does the same for this chat, even if another one is open by then.
+
+        It has no effect once something else was chosen for the chat.
+        """
         chat = self._chat
-
-        def set_collection(collection: str) -> None:
-            if self._is_open(chat):
-                self.set_collection(collection)
-
-        return set_collection
+        chat.replaceable = (self.collections, self.searches)
+        return lambda collection: self._search_made(chat, (collection,))
 
     def set_collections(self, names: Iterable[str]) -> None:
         """Sets where the next questions of this chat are searched; no name searches all."""
@@ -261,22 +263,22 @@ class OpenChat(QObject):
         return tell
 
     def _begin_anew(self, begun: _Begun | None) -> None:
-        self.filters, self.model, self.manner = Filters(), "", self._new_manner()
+        self.filters, self.model, self.manner, self.searches = Filters(), "", self._new_manner(), True
         self._began_with = self.manner
         if begun is not None:
             chosen = begun.chosen
             self._chat, self.filters, self.model = begun.chat, chosen.filters, chosen.model
-            self.manner = chosen.manner or self.manner
-            # Attached files are searched even if the chat in between left files out.
-            self.searches = self.searches or bool(chosen.filters.paths)
+            self.manner, self.searches = chosen.manner or self.manner, chosen.searches
+            if begun.chat.replaceable is not None:
+                self.collections = begun.collections
 
     def _as_begun(self) -> _Begun | None:
-        """Returns this chat, if it is new and something was chosen for it."""
+        """Returns this chat, if it is new and something was chosen or a collection made for it."""
         manner = self.manner if self.manner != self._began_with else None
         chosen = Choices(self.filters, self.model, manner, self.searches)
-        if self.conversation_id is not None or chosen == Choices():
+        if self.conversation_id is not None or (chosen == Choices() and self._chat.replaceable is None):
             return None
-        return _Begun(self._chat, chosen)
+        return _Begun(self._chat, chosen, self.collections)
 
     def _take_choices(self, conversation: Conversation) -> None:
         """Takes over the choices of a stored chat, including those not on the disk yet."""
@@ -346,6 +348,27 @@ class OpenChat(QObject):
     def _is_open(self, chat: _Chat) -> bool:
         return chat is self._chat or (chat.conversation_id is not None and chat.conversation_id == self.conversation_id)
 
+    def _search_made(self, chat: _Chat, names: tuple[str, ...]) -> None:
+        """Searches a chat's next questions in a collection made for it, if its scope is still the one to replace."""
+        conversation_id, begun = chat.conversation_id, self._begun
+        replaceable, chat.replaceable = chat.replaceable, (names, True)
+        if self._is_open(chat):
+            if replaceable == (self.collections, self.searches):
+                self.set_collections(names)
+        elif conversation_id is not None:
+            self._try(lambda: self._search_stored(conversation_id, names, replaceable))
+        elif begun is not None and chat is begun.chat and replaceable == (begun.collections, begun.chosen.searches):
+            self._begun = replace(begun, collections=names, chosen=replace(begun.chosen, searches=True))
+
+    def _search_stored(self, conversation_id: str, names: tuple[str, ...], replaceable: _Scope | None) -> None:
+        conversation, late = self._store.conversation(conversation_id), self.late_writes
+        if conversation is None:
+            return
+        scope = late.newest(conversation_id, "scope", (conversation.collections, conversation.searches))
+        if scope == replaceable:
+            write = partial(self._store.set_collections, conversation_id, names, searches=True)
+            late.put(conversation_id, "scope", (names, True), write)
+
     def _detach_from(self, chat: _Chat, paths: Collection[str], scope: _Scope) -> None:
         """Detaches paths from a chat; `scope` is that from before they were attached."""
         conversation_id = chat.conversation_id
@@ -356,9 +379,10 @@ class OpenChat(QObject):
         elif conversation_id is not None:
             self._try(lambda: self._detach_stored(conversation_id, paths, scope))
         elif self._begun is not None and chat is self._begun.chat:
-            chosen = self._begun.chosen
+            begun, chosen = self._begun, self._begun.chosen
             kept = without_paths(chosen.filters, paths)
-            self._begun = replace(self._begun, chosen=replace(chosen, filters=kept))
+            searches = chosen.searches and (bool(kept.paths) or scope != (begun.collections, False))
+            self._begun = replace(begun, chosen=replace(chosen, filters=kept, searches=searches))
 
     def _detach_stored(self, conversation_id: str, paths: Collection[str], scope: _Scope) -> None:
         conversation = self._store.conversation(conversation_id)

@@ -209,11 +209,10 @@ class MainWindow(QMainWindow):
         from app.windows import closing
 
         texts = self._drafts.texts if self._drafts is not None else {}
-        kept = {chat.conversation_id for chat in models.chat_list.all_chats()}
-        drafts = {chat_id: text for chat_id, text in texts.items() if chat_id in kept}
+        unsent_question = texts.pop("", "")
         return {
-            "unsent_question": texts.get("", "")[:MAX_CHARACTERS],
-            "unsent_drafts": closing.as_text(drafts),
+            "unsent_question": unsent_question[:MAX_CHARACTERS],
+            "unsent_drafts": closing.as_text(models.drafts_of_kept_chats(texts)),
             "unsent_choices": closing.choices_as_text(models.conversation.unasked),
         }
 
@@ -270,7 +269,7 @@ class MainWindow(QMainWindow):
         extra = [
             (self.tr("Send the question"), "Return"),
             (self.tr("New line in a question"), "Shift+Return"),
-            (self.tr("Earlier questions of the chat, in an empty question"), "Up, Down"),
+            (self.tr("Earlier questions of this chat, while the question is empty"), "Up, Down"),
             (self.tr("Scroll the chat, also from the question"), "PgUp, PgDown"),
             (self.tr("Go to the start or the end of the chat"), "Ctrl+Home, Ctrl+End"),
             (self.tr("Restore a deleted chat, in the list"), "Ctrl+Z"),
@@ -324,7 +323,7 @@ class MainWindow(QMainWindow):
 
             self._settle_pages()
             geometry = bytes(self.saveGeometry().toBase64().data()).decode()
-            edits = closing.as_text(self._models.of_kept_chats(self.chat.edits))
+            edits = closing.as_text(self._models.edits_of_kept_chats(self.chat.edits))
             unsent = self._unsent_questions(self._models)
             self._models.settings.change(geometry=geometry, unsent_edits=edits, **unsent)
             self._keep_unsent_for_every_file(self._models)

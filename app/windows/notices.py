@@ -108,7 +108,7 @@ class Notices(QObject):
 
     def _on_check_finished(self, finished: IndexReport) -> None:
         """A user who asked for a check of the folders gets the result, even if nothing was found."""
-        num_problems = len(self._problem_files((*finished.skipped, *finished.failed)))
+        num_problems = len(self._problem_files((*finished.skipped, *finished.failed))) + finished.num_more
         is_told = self._bar.sentence == self._problems_sentence(finished.indexed, num_problems)
         if finished.was_cancelled or (is_told and not self._bar.isHidden()):
             return

@@ -106,7 +106,10 @@ class LibraryReply(Message):
 
 
 class IndexReport(Message):
-    """What a job did, as `IndexFinished` tells it, but with each file; `in_part` are what was left out when indexed."""
+    """What a job did, as `IndexFinished` tells it, but with each file; `in_part` are what was left out when indexed.
+
+    Only the reply to `CHECK` omits files of each kind; `num_more` counts those of `skipped` and `failed`.
+    """
 
     indexed: int = 0
     unchanged: int = 0
@@ -117,6 +120,7 @@ class IndexReport(Message):
     chunks: int = 0
     seconds: float = 0.0
     was_cancelled: bool = False
+    num_more: int = 0
 
 
 class PathState(Message):
@@ -234,3 +238,5 @@ ADD_AND_WAIT = Method("library.add_and_wait", AddPaths, IndexReport)
 RESCAN_AND_WAIT = Method("library.rescan_and_wait", Nothing, IndexReport)
 PRIORITISE_AND_WAIT = Method("library.prioritise_and_wait", Paths, IndexReport)
 UNLOCK_AND_WAIT = Method("library.unlock_and_wait", Unlock, IndexReport)
+# A rescan that is answered so, with the first files only: a window decodes the reply between two of its frames.
+CHECK = Method("library.check", Nothing, IndexReport)

@@ -1532,8 +1532,8 @@
 <context>
     <name>MainWindow</name>
     <message>
-        <source>Earlier questions of the chat, in an empty question</source>
-        <translation>在空白的输入框中调出本对话之前的问题</translation>
+        <source>Earlier questions of this chat, while the question is empty</source>
+        <translation>输入框为空时：本对话之前的问题</translation>
     </message>
     <message>
         <source>Find in this chat</source>

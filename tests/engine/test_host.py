@@ -16,12 +16,15 @@ from engine import protocol, wire
 from engine.config import GenerationSettings, Settings
 from engine.core import MAX_INSTRUCTIONS, PageView, Question, SamplingParams
 from engine.errors import RagdollError
-from engine.events import AnswerCancelled, AnswerFailed
+from engine.events import AnswerCancelled, AnswerFailed, IndexFinished
 from engine.host import Host
+from engine.library.jobs import IndexJob, IndexRoots
+from engine.notices import MAX_PROBLEMS
 from engine.outlet import Outlet
 from engine.protocol import Message, Method, Nothing
 
 PATIENCE_S = 20.0
+PROBLEMS = tuple((f"/{number:06}", "empty") for number in range(MAX_PROBLEMS + 1))
 
 
 class Lines(io.RawIOBase):
@@ -101,6 +104,11 @@ class SlowPages:
         assert path is None or self.go_on.wait(PATIENCE_S)
         if is_wanted():
             self.chosen.append(path)
+
+    def start_rescan(self) -> IndexJob:
+        job = IndexJob(IndexRoots(None))
+        job.ended.set_result(IndexFinished(2, 7, 0, PROBLEMS, (), 5, 1.0))
+        return job
 
     def models(self) -> tuple[()]:
         assert self.go_on.wait(PATIENCE_S)
@@ -246,6 +254,14 @@ def test_what_would_be_too_long_a_line_is_an_error(host: Host, engine: SlowPages
     asked(host, (protocol.SETTINGS_GET, Nothing()))
     lines.wait_for(1)
     assert lines.replies[1].error.sentence == "This is too large to be shown at once."
+
+
+def test_a_check_is_answered_with_the_first_files_and_a_rescan_with_all(host: Host, lines: Lines) -> None:
+    asked(host, (protocol.CHECK, Nothing()), (protocol.RESCAN_AND_WAIT, Nothing()))
+    lines.wait_for(1, 2)
+    brief, full = (lines.replies[number].result for number in (1, 2))
+    assert (len(brief["skipped"]), brief["num_more"], brief["indexed"]) == (MAX_PROBLEMS, 1, 2)
+    assert (len(full["skipped"]), full["num_more"], full["indexed"]) == (MAX_PROBLEMS + 1, 0, 2)
 
 
 def test_where_questions_are_left_open_nothing_is_said_of_their_ends(host: Host, lines: Lines) -> None:

@@ -10,7 +10,7 @@ from engine import events, protocol, wire
 from engine.core import Answer, Citation, Download, Passage, Quote, Refresh, Scope
 from engine.errors import DiskFull, RagdollError
 from engine.metrics import Timings
-from engine.notices import MAX_PROBLEMS, event_of, notice_of, report_of
+from engine.notices import MAX_PROBLEMS, brief_report_of, event_of, notice_of, report_of
 
 PASSAGE = Passage("r", 1, "/a.md", 0, 2, 0, 3, "h", "abc", 0.5)
 QUOTE = Quote("abc", 0, "/a.md", 2, 0, 3, 0.9)
@@ -94,6 +94,14 @@ def test_who_waits_for_a_job_is_told_of_every_file():
     report = report_of(events.IndexFinished(0, 0, 0, problems, (), 0, 1.0, in_part=(("/p", "pictures"),)))
     assert len(report.skipped) == 2 * MAX_PROBLEMS
     assert report.in_part == (protocol.DocumentProblem(path="/p", reason="pictures"),)
+
+
+def test_a_brief_report_names_the_first_files_and_counts_the_others():
+    problems = tuple((f"/{number:06}", "empty") for number in reversed(range(2 * MAX_PROBLEMS)))
+    report = brief_report_of(events.IndexFinished(4, 3, 2, problems, problems[:3], 9, 1.0, in_part=problems))
+    assert [problem.path for problem in report.skipped] == [f"/{number:06}" for number in range(MAX_PROBLEMS)]
+    assert (len(report.failed), len(report.in_part), report.num_more) == (3, MAX_PROBLEMS, MAX_PROBLEMS)
+    assert (report.indexed, report.unchanged, report.removed, report.chunks) == (4, 3, 2, 9)
 
 
 def test_no_event_is_forgotten_here():

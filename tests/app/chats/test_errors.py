@@ -34,6 +34,7 @@ def test_whatever_the_disk_refuses_is_told_in_the_language_of_the_window(languag
 
 
 FULL, PROTECTED = "The disk is full, so this chat cannot be saved.", "The chats are write-protected, so this chat"
+IN_USE = "The chats cannot be used just now"
 
 
 @pytest.mark.parametrize(
@@ -44,12 +45,19 @@ FULL, PROTECTED = "The disk is full, so this chat cannot be saved.", "The chats 
         (errno.EACCES, PROTECTED),
         (errno.EPERM, PROTECTED),
         (errno.EROFS, PROTECTED),
-        (errno.EIO, "The chats cannot be used just now"),
-        (errno.ENOTDIR, "The chats cannot be used just now"),
+        (errno.EIO, IN_USE),
+        (errno.ENOTDIR, IN_USE),
     ],
 )
 def test_an_error_of_the_disk_is_known_by_its_number_and_not_by_words_in_a_path(number: int, begin: str) -> None:
     error = OSError(number, "Some words", "/home/a/full/readonly/chats.sqlite")
+    assert told(error).sentence.startswith(begin)
+
+
+@pytest.mark.parametrize(("number", "begin"), [(5, PROTECTED), (32, IN_USE), (33, IN_USE)])
+def test_a_file_in_use_on_windows_is_not_write_protected(number: int, begin: str) -> None:
+    error = OSError(errno.EACCES, "Some words", "chats.sqlite")
+    error.winerror = number  # type: ignore[attr-defined, unused-ignore]  # only on Windows
     assert told(error).sentence.startswith(begin)
 
 

@@ -198,6 +198,7 @@ def test_a_listed_collection_that_is_gone_gives_way_to_all(models, client) -> No
     told = []
     models.message_told.connect(lambda *message: told.append(message))
     table = models.library.documents
+    table.set_shown(True)
     table.show("Work", ("failed",), "lease")
     client.refuse(protocol.DOCUMENTS, "There is no collection named 'Work'.", kind="NothingThere")
     # The last request is for what could not be indexed.

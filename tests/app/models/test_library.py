@@ -44,12 +44,15 @@ def finished() -> protocol.IndexFinished:
 
 @pytest.fixture
 def library(client) -> LibraryModel:
-    return LibraryModel(client)
+    made = LibraryModel(client)
+    made.documents.set_shown(True)
+    return made
 
 
 @pytest.fixture
 def table(client) -> DocumentsTable:
     made = DocumentsTable(client)
+    made.set_shown(True)
     made.tester = QAbstractItemModelTester(made, QAbstractItemModelTester.FailureReportingMode.Fatal)
     return made
 
@@ -71,6 +74,16 @@ def test_a_ready_engine_is_asked_for_everything(library, client):
     assert [problem.reason for problem in library.problems] == ["It is encrypted."]
     assert client.asked(protocol.DOCUMENTS)[0].states == ("failed", "skipped")
     assert names(library.documents) == ["00001.md"]
+
+
+def test_documents_are_requested_only_once_their_table_is_shown(client):
+    library = LibraryModel(client)
+    client.become_ready()
+    library.documents.show("Flat")
+    assert all(wanted.states == ("failed", "skipped") for wanted in client.asked(protocol.DOCUMENTS))
+    library.documents.set_shown(True)
+    listed = client.asked(protocol.DOCUMENTS)[-1]
+    assert (listed.collection, listed.states) == ("Flat", ())
 
 
 def test_added_paths_are_absolute_and_go_to_the_default_collection(library, client, monkeypatch, tmp_path, qtbot):

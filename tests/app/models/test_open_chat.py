@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.models.open_chat import Choices, OpenChat
 from engine.protocol import Manner, RagdollError
 from tests.helpers.chat_desk import Desk
@@ -101,6 +103,97 @@ def test_who_looks_at_another_chat_finds_the_new_one_as_it_was_until_it_is_asked
     assert desk.model.unasked == Choices()
     desk.model.new_chat()
     assert (desk.model.manner, desk.model.filters.paths) == (Manner(), ())
+
+
+def test_a_new_chat_searches_files_unless_it_was_itself_told_not_to(desk, qtbot):
+    desk.model.leave_files_out()
+    desk.ask()
+    other = desk.model.conversation_id
+    with qtbot.wait_signal(desk.model.collection_changed):
+        desk.model.new_chat()
+    assert desk.model.searches
+    assert desk.model.unasked == Choices()
+    desk.model.set_collection("Flat")
+    desk.model.leave_files_out()
+    desk.model.open(other)
+    desk.model.set_collections(())
+    assert desk.model.unasked == Choices(searches=False)
+    desk.model.new_chat()
+    assert not desk.model.searches
+    desk.model.new_chat()
+    assert desk.model.searches
+
+
+def test_a_new_chat_without_files_is_so_again_if_what_was_attached_to_it_is_refused_elsewhere(desk):
+    desk.ask()
+    other = desk.model.conversation_id
+    desk.model.new_chat()
+    desk.model.leave_files_out()
+    take_off = desk.model.detaching()
+    desk.model.attach(["/docs/gone.pdf"])
+    desk.model.open(other)
+    take_off(["/docs/gone.pdf"])
+    desk.model.new_chat()
+    assert (desk.model.searches, desk.model.filters.paths) == (False, ())
+
+
+def test_a_collection_that_was_made_for_a_chat_is_asked_there_whatever_is_open_by_then(desk, store):
+    desk.model.leave_files_out()
+    desk.ask()
+    chat = desk.model.conversation_id
+    made = desk.model.setting_collection()
+    desk.model.new_chat()
+    made("Tea")
+    assert (desk.model.collections, desk.model.searches) == ((), True)
+    assert (store.conversation(chat).collections, store.conversation(chat).searches) == (("Tea",), True)
+
+
+def test_a_collection_that_was_made_for_a_new_chat_is_asked_there_whatever_is_open_by_then(desk, store):
+    desk.model.set_collection("Flat")
+    desk.ask()
+    other = desk.model.conversation_id
+    desk.model.new_chat()
+    made = desk.model.setting_collection()
+    desk.model.open(other)
+    desk.model.set_collection("Work")
+    made("Tea")
+    assert (desk.model.collections, store.conversation(other).collections) == (("Work",), ("Work",))
+    desk.model.new_chat()
+    assert desk.model.collections == ("Tea",)
+    desk.ask()
+    assert desk.asked()[-1].collection == "Tea"
+    # It is no choice of later ones.
+    desk.model.open(other)
+    desk.model.new_chat()
+    assert desk.model.collections == ("Work",)
+
+
+@pytest.mark.parametrize("where", ["there", "stored", "new"])
+def test_whoever_chose_another_collection_meanwhile_keeps_it(desk, where):
+    desk.ask()
+    chat = other = desk.model.conversation_id
+    if where == "new":
+        desk.model.new_chat()
+    made = desk.model.setting_collection()
+    desk.model.set_collection("Flat")
+    if where == "stored":
+        desk.model.new_chat()
+    elif where == "new":
+        desk.model.open(other)
+    made("Tea")
+    desk.model.new_chat() if where == "new" else desk.model.open(chat)
+    assert desk.model.collections == ("Flat",)
+
+
+def test_of_two_collections_made_for_a_chat_the_last_is_asked(desk):
+    desk.ask()
+    chat = desk.model.conversation_id
+    first, second = desk.model.setting_collection(), desk.model.setting_collection()
+    first("Tea")
+    desk.model.new_chat()
+    second("Flat")
+    desk.model.open(chat)
+    assert desk.model.collections == ("Flat",)
 
 
 def test_a_new_chat_in_which_nothing_was_chosen_begins_as_new_ones_do_by_then(store, client):

@@ -36,6 +36,7 @@ LARGE.append(replace(document(9), size_bytes=round(88.8 * 1024)))
 def show(table, client, documents) -> None:
     model = DocumentsTable(client, table)
     table.show_documents(model)
+    model.set_shown(True)
     model.show(None)
     answer_library(client, documents=documents)
     QApplication.processEvents()

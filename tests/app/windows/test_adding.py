@@ -47,9 +47,10 @@ def test_a_new_collection_is_asked_by_the_chat_that_it_was_made_for(window, clie
     client.answer(protocol.ADD, protocol.Nothing())
     assert models.conversation.collections == ()
     models.conversation.open(first)
-    window.adding.add(("/more",), "New", is_asked=True)
-    client.answer(protocol.ADD, protocol.Nothing())
     assert models.conversation.collections == ("New",)
+    window.adding.add(("/more",), "Newer", is_asked=True)
+    client.answer(protocol.ADD, protocol.Nothing())
+    assert models.conversation.collections == ("Newer",)
 
 
 def test_the_name_of_a_new_collection_is_no_longer_than_one_that_is_renamed(window):

@@ -97,10 +97,10 @@ def test_a_folder_says_whether_it_is_watched_or_why_it_is_out_of_reach(page, cli
 def test_changes_can_be_looked_for_now_and_what_was_found_is_said(page, window, client):
     tell_library(client, COLLECTION)
     page.check.click()
-    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(unchanged=9))
+    client.answer(protocol.CHECK, protocol.IndexReport(unchanged=9))
     assert window.message_bar.sentence == "Nothing has changed in your folders."
     page.check.click()
-    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(indexed=2, removed=1))
+    client.answer(protocol.CHECK, protocol.IndexReport(indexed=2, removed=1))
     assert window.message_bar.sentence == "Indexed: 2. Removed: 1."
 
 
@@ -109,7 +109,7 @@ def test_the_end_of_another_job_is_not_what_a_look_has_found(page, window, clien
     page.check.click()
     client.tell(protocol.IndexFinished(indexed=0, unchanged=9, removed=0, skipped=(), failed=(), chunks=0, seconds=1))
     assert not window.message_bar.isVisible()
-    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(indexed=2))
+    client.answer(protocol.CHECK, protocol.IndexReport(indexed=2))
     assert window.message_bar.sentence == "Indexed: 2. Removed: 0."
 
 
@@ -117,17 +117,30 @@ def test_a_look_that_failed_says_why_and_a_later_job_is_not_taken_for_it(page, w
     tell_library(client, COLLECTION)
     page.check.click()
     client.tell(protocol.IndexFailed(kind="DiskFull", sentence="The disk is full."))
-    client.refuse(protocol.RESCAN_AND_WAIT, "The disk is full.", "DiskFull")
+    client.refuse(protocol.CHECK, "The disk is full.", "DiskFull")
     assert window.message_bar.sentence == "The disk is full."
     window.message_bar.clear()
     client.tell(protocol.IndexFinished(indexed=3, unchanged=9, removed=0, skipped=(), failed=(), chunks=0, seconds=1))
     assert not window.message_bar.isVisible()
 
 
+def test_a_look_that_failed_is_told_once(page, client, models):
+    told = []
+    models.message_told.connect(lambda _severity, sentence, _way_out: told.append(sentence))
+    page.check.click()
+    client.tell(protocol.IndexFailed(kind="DiskFull", sentence="The disk is full."))
+    client.refuse(protocol.CHECK, "The disk is full.", "DiskFull")
+    assert told == ["The disk is full."]
+    # What is refused at once is in no notice.
+    page.check.click()
+    client.refuse(protocol.CHECK, "The disk is full.", "DiskFull")
+    assert told == ["The disk is full."] * 2
+
+
 def test_a_look_that_was_stopped_does_not_say_that_nothing_changed(page, window, client):
     tell_library(client, COLLECTION)
     page.check.click()
-    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(was_cancelled=True))
+    client.answer(protocol.CHECK, protocol.IndexReport(was_cancelled=True))
     assert not window.message_bar.isVisible()
 
 
@@ -135,7 +148,7 @@ def test_a_look_that_finds_only_what_was_wrong_before_says_that_nothing_changed(
     tell_library(client, COLLECTION)
     page.check.click()
     problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="It needs a password.")
-    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(unchanged=9, skipped=(problem,)))
+    client.answer(protocol.CHECK, protocol.IndexReport(unchanged=9, skipped=(problem,)))
     assert window.message_bar.sentence == "Nothing has changed in your folders."
 
 
@@ -146,8 +159,18 @@ def test_new_problems_that_a_look_has_found_stay_told(page, window, client):
     client.tell(
         protocol.IndexFinished(indexed=1, unchanged=9, removed=0, skipped=(problem,), failed=(), chunks=1, seconds=1)
     )
-    client.answer(protocol.RESCAN_AND_WAIT, protocol.IndexReport(indexed=1, unchanged=9, skipped=(problem,)))
+    client.answer(protocol.CHECK, protocol.IndexReport(indexed=1, unchanged=9, skipped=(problem,)))
     assert window.message_bar.sentence == "1 file was indexed, 1 was not."
+
+
+def test_new_problems_of_a_look_stay_told_if_there_are_too_many_to_name(page, window, client):
+    tell_library(client, COLLECTION)
+    page.check.click()
+    problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="It needs a password.")
+    figures = {"indexed": 1, "unchanged": 9, "skipped": (problem,), "num_more": 1999}
+    client.tell(protocol.IndexFinished(removed=0, failed=(), chunks=1, seconds=1, **figures))
+    client.answer(protocol.CHECK, protocol.IndexReport(**figures))
+    assert window.message_bar.sentence == "1 file was indexed, 2,000 were not."
 
 
 def test_a_look_says_which_folders_it_could_not_look_at(page, window, client):
@@ -155,13 +178,13 @@ def test_a_look_says_which_folders_it_could_not_look_at(page, window, client):
     gone = tuple(protocol.DocumentProblem(path=folder.path, reason="It is gone.") for folder in (AWAY, WATCHED))
     nothing = protocol.IndexReport(unchanged=9, skipped=gone[:1])
     page.check.click()
-    client.answer(protocol.RESCAN_AND_WAIT, nothing)
+    client.answer(protocol.CHECK, nothing)
     assert window.message_bar.sentence == "1 folder cannot be reached; its indexed files are kept."
     page.check.click()
-    client.answer(protocol.RESCAN_AND_WAIT, nothing.model_copy(update={"skipped": gone}))
+    client.answer(protocol.CHECK, nothing.model_copy(update={"skipped": gone}))
     assert window.message_bar.sentence == "2 folders cannot be reached; their indexed files are kept."
     page.check.click()
-    client.answer(protocol.RESCAN_AND_WAIT, nothing.model_copy(update={"removed": 1}))
+    client.answer(protocol.CHECK, nothing.model_copy(update={"removed": 1}))
     assert window.message_bar.sentence == "Indexed: 0. Removed: 1."
 
 

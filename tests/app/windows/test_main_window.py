@@ -25,7 +25,7 @@ from app.windows.main_window import MainWindow
 from app.windows.shortcuts_dialog import ShortcutsDialog
 from app.windows.text_size import stepped
 from engine import protocol
-from engine.protocol import Answer, Collection, Scope
+from engine.protocol import Answer, Collection, RagdollError, Scope
 from tests.helpers.answers import finished
 from tests.helpers.scripted_memory import Machine, snapshot
 from tests.helpers.shown_values import passage, quote
@@ -873,6 +873,59 @@ def test_unsent_text_of_a_chat_that_was_deleted_is_not_kept(window, models, clie
     models.chat_list.delete(models.conversation.conversation_id)
     window.close()
     assert (models.settings.settings.unsent_drafts, models.settings.settings.unsent_question) == ("", "")
+
+
+@pytest.mark.parametrize("trouble", ["no disk", "copy", "no read"])
+def test_unsent_text_stays_if_the_chats_cannot_be_read(client, store, tmp_path, qtbot, monkeypatch, trouble):
+    window, models = window_on(store, client, tmp_path, qtbot)
+    edited(window, models, client, "First, or last?")
+    window.chat.prompt.set_text("Precious?")
+    window.close()
+    models.close()
+    kept = models.settings.settings
+    assert "Precious?" in kept.unsent_drafts
+    assert "or last?" in kept.unsent_edits
+
+    def refuse(*_: object) -> None:
+        raise RagdollError("The disk is away.")
+
+    session = ChatStore.in_memory("No disk.") if trouble == "no disk" else store
+    if trouble == "copy":
+        session = ChatStore.copy_of(tmp_path / "chats.sqlite", "It is write-protected.")
+        session.delete(models.conversation.conversation_id)
+    if trouble == "no read":
+        monkeypatch.setattr(store, "conversations", refuse)
+        monkeypatch.setattr(store, "kept_turns", refuse)
+    again, models = window_on(session, client, tmp_path, qtbot)
+    QTest.keyClicks(again.chat.prompt.field, "Now?")
+    QTest.keyClick(again.chat.prompt.field, Qt.Key.Key_Return)
+    again.close_whatever_is_lost()
+    now = models.settings.settings
+    assert (now.unsent_drafts, now.unsent_edits) == (kept.unsent_drafts, kept.unsent_edits)
+    models.close()
+
+
+def test_a_first_question_that_cannot_be_saved_stays_with_its_chat(window, models, store, monkeypatch):
+    models.conversation.ask("Another?")
+    other = models.conversation.conversation_id
+    window.chat_actions.new_chat()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RagdollError("The disk is full.")
+
+    with monkeypatch.context() as full:
+        full.setattr(models._chat_store, "add_turn", refuse)
+        QTest.keyClicks(window.chat.prompt.field, "Precious?")
+        QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Return)
+    made = models.conversation.conversation_id
+    assert window.chat.prompt.text == "Precious?"
+    assert models.chat_list.row_of(made) is not None
+    window.chat_actions.open_chat(other)
+    assert window._drafts.texts == {made: "Precious?"}
+    window.chat_actions.new_chat()
+    assert window.chat.prompt.text == ""
+    window.chat_actions.open_chat(made)
+    assert window.chat.prompt.text == "Precious?"
 
 
 def test_earlier_questions_of_the_chat_are_recalled(window, models, client):
