@@ -6,8 +6,10 @@ A test fails that leaves a non-daemon thread or a child process running, or that
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -44,6 +46,14 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
     return report
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _qt_objects_die_on_the_main_thread(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Collects what tests with Qt leave in cycles: a later collection on an engine's thread would end the process."""
+    yield
+    if "PySide6.QtCore" in sys.modules and not request.node.nodeid.startswith("tests/engine"):
+        gc.collect()
 
 
 @pytest.fixture(autouse=True)
