@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from app.chats import ChatStore
     from app.engine_client import EngineClient
+    from app.garbage import GarbageCollection
     from app.models import AppModels
     from app.models.chat_tidying import ChatTidying
     from app.stalls import StallDetector
@@ -136,6 +137,7 @@ class Session(QObject):
         self._termination: Termination | None = None
         self._uncaught: UncaughtExceptions | None = None
         self._stalls: StallDetector | None = None
+        self._garbage: GarbageCollection | None = None
         self._first_paint = FirstPaint(self.window)
         self._first_paint.painted.connect(self._on_painted)
 
@@ -147,6 +149,8 @@ class Session(QObject):
         self._instance.stop_listening()
         if self._stalls is not None:
             self._stalls.stop()
+        if self._garbage is not None:
+            self._garbage.stop()
         if self._client is not None:
             self._client.stop()
         if self._tidying is not None:
@@ -170,6 +174,7 @@ class Session(QObject):
     def _on_painted(self) -> None:
         startup_trace.tell("first_paint_s")
         # Imported here, because the first paint does not need them.
+        from app.garbage import GarbageCollection
         from app.stalls import StallDetector
         from app.termination import Termination
         from app.uncaught import UncaughtExceptions
@@ -180,6 +185,9 @@ class Session(QObject):
         self._uncaught = UncaughtExceptions(self._tell_error)
         self._termination = Termination(self._on_terminated, self)
         self._bring_to_life()
+        # Before there is another thread.
+        self._garbage = GarbageCollection(self)
+        self._garbage.start()
         self._stalls = StallDetector(parent=self)
         self._stalls.start()
 
