@@ -143,6 +143,8 @@ class GenerationSettings(_Table):
     instructions: str = Field("", max_length=MAX_INSTRUCTIONS)
     # An answer ends before the first of these strings.
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), max_length=16)
+    # 1 samples; with more, the likeliest of so many beams is the answer. Not for several answers or a given form.
+    beam_width: int = Field(1, ge=1, le=16)
     seed: int | None = Field(None, ge=0, le=2**63 - 1)
 
     def sampling(self) -> SamplingParams:

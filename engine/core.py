@@ -370,6 +370,14 @@ class SamplingParams:
     thinks: bool = False
     is_open_ended: bool = False
 
+    def with_usable_beams(self) -> SamplingParams:
+        """Returns these, with one beam where none can be searched: for several answers, and for those of a given form.
+
+        For a number of beams that is only the usual one; one that was asked for is refused there.
+        """
+        is_usable = self.num_answers == 1 and not (self.grammar or self.json_schema)
+        return self if is_usable else replace(self, beam_width=1)
+
 
 # The `model` of questions that are answered by quotes.
 QUOTES_ONLY = "none"

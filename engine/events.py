@@ -85,6 +85,7 @@ class AnswerStateChanged:
     question_id: str
     state: Literal["queued", "searching", "reading", "writing"]
     ahead: int = 0
+    beam_width: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,8 @@ def _question(engine: Engine, params: protocol.Ask) -> Question:
     sampling = replace(params.sampling or settings.sampling(), **own)
     if params.num_answers is not None:
         sampling = replace(sampling, num_answers=params.num_answers)
+    if params.sampling is None:
+        sampling = sampling.with_usable_beams()
     return Question(
         question_id=params.question_id,
         text=params.text,

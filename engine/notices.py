@@ -51,8 +51,8 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
 
 def _answer_notice(event: events.Event) -> protocol.Notice | None:
     match event:
-        case events.AnswerStateChanged(question_id, state, ahead):
-            return protocol.AnswerState(question_id=question_id, state=state, ahead=ahead)
+        case events.AnswerStateChanged(question_id, state, ahead, beams):
+            return protocol.AnswerState(question_id=question_id, state=state, ahead=ahead, beam_width=beams)
         case events.PassagesFound(question_id, passages, quotes, scope):
             return protocol.AnswerFound(question_id=question_id, passages=passages, quotes=quotes, scope=scope)
         case events.TokensGenerated(question_id, text):

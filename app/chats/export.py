@@ -31,6 +31,7 @@ _FIGURES = {
     "temperature": str(QT_TRANSLATE_NOOP("export", "temperature %1")),
     "top_p": str(QT_TRANSLATE_NOOP("export", "top P %1")),
     "min_p": str(QT_TRANSLATE_NOOP("export", "min P %1")),
+    "beam_width": str(QT_TRANSLATE_NOOP("export", "beams %1")),
 }
 # What Markdown would interpret anywhere in a line.
 _SIGN = re.compile(

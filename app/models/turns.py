@@ -25,8 +25,8 @@ class TurnView:
     this one while it is queued; `awaited` are files and folders that are read before it is asked (`is_paused`: reading
     is paused). `branch_index` is 0-based among the `num_branches` variants of this turn. `filters` are what the user
     confined the question to; unless it `searches`, it went to the model alone. `num_answers` were requested, and
-    `num_alike` of them have the same words as another one. `was_reading`: files were still being read when the answer
-    was complete. These three are not stored.
+    `num_alike` of them have the same words as another one; with `beam_width` > 1 the likeliest of so many beams is
+    the answer. `was_reading`: files were still being read when the answer was complete. These four are not stored.
     """
 
     turn_id: str
@@ -52,6 +52,7 @@ class TurnView:
     filters: Filters = NO_FILTERS
     num_answers: int = 1
     num_alike: int = 0
+    beam_width: int = 1
     was_reading: bool = False
     searches: bool = True
 
@@ -86,8 +87,8 @@ def after(view: TurnView, notice: Notice) -> TurnView:
     if view.has_ended:
         return view
     match notice:
-        case protocol.AnswerState(state=state, ahead=ahead):
-            return replace(view, state=state, ahead=ahead)
+        case protocol.AnswerState(state=state, ahead=ahead, beam_width=beam_width):
+            return replace(view, state=state, ahead=ahead, beam_width=beam_width)
         case protocol.AnswerFound(passages=passages, quotes=quotes, scope=scope):
             return replace(view, passages=passages, quotes=quotes, scope=scope)
         case protocol.AnswerTokens(text=piece):

@@ -352,6 +352,9 @@ class TurnWidget(QWidget):
             return self.tr("Waiting; %1 ahead of this one…").replace("%1", str(turn.ahead))
         if turn.state == "writing" and turn.thoughts and not turn.text:
             return self.tr("Thinking…")
+        if turn.state == "writing" and turn.beam_width > 1:
+            words = self.tr("Comparing %1 beams; the answer appears when it is complete…")
+            return words.replace("%1", str(turn.beam_width))
         # The state is "writing" as soon as there is room; until the first token, the model reads.
         is_read = turn.state == "reading" or (turn.state == "writing" and not turn.text)
         if is_read:

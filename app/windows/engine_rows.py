@@ -131,6 +131,11 @@ def sampling() -> tuple[Row, ...]:
             lambda: Decimal(0.0, 1.0, 0.1),
         ),
         Row(
+            "generation.beam_width", _tr("Beams"),
+            _tr("Above 1, the likeliest of so many beams is the answer, shown when it is complete; 1 samples."),
+            lambda: Number(1, 16, 1),
+        ),
+        Row(
             "generation.stop", _tr("Stop strings"),
             _tr("An answer ends before any of these; separate them with commas, \\n is a new line."),
             lambda: Texts(_tr("nothing")),

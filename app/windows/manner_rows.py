@@ -18,6 +18,7 @@ SETTING_OF = {
     "thinks": "generation.thinks",
     "top_p": "generation.top_p",
     "min_p": "generation.min_p",
+    "beam_width": "generation.beam_width",
 }
 _QUOTED_CHARS = 80
 

@@ -172,7 +172,7 @@ class _Writing(_Body):
             "logit_bias": self.logit_bias and tuple(self.logit_bias.items()),
             "grammar": self.grammar or None,
         }
-        return _changed(replace(usual, num_answers=self.n), given)
+        return _changed(replace(usual, num_answers=self.n), given).with_usable_beams()
 
 
 class ChatRequest(_Writing):

@@ -129,7 +129,9 @@ def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams
         "json_schema": read_form(options.json_schema, "JSON schema"),
     }
     given = {name: value for name, value in chosen.items() if value is not None}
-    return read_sampling(options.sampling, {**asdict(settings.generation.sampling()), **given})
+    sampling = read_sampling(options.sampling, {**asdict(settings.generation.sampling()), **given})
+    is_usual = options.beams is None and not any(pair.partition("=")[0] == "beam_width" for pair in options.sampling)
+    return sampling.with_usable_beams() if is_usual else sampling
 
 
 def _confined_to(options: argparse.Namespace) -> tuple[str | None, Filters]:

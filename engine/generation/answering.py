@@ -118,7 +118,8 @@ class Answering:
         """Notes that the request has got cells."""
         if not self.has_begun:
             self.has_begun = True
-            self._publish(AnswerStateChanged(self.question_id, "writing"))
+            beam_width = self.in_flight.question.sampling.beam_width
+            self._publish(AnswerStateChanged(self.question_id, "writing", beam_width=beam_width))
 
     def take(self, event: StepEvent) -> AnswerEnded | None:
         """Publishes what is new; returns how the question ended, if it did."""

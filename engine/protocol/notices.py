@@ -126,12 +126,16 @@ class LibraryChanged(Notice):
 
 
 class AnswerState(Notice):
-    """What a question is waiting for or busy with; `ahead` counts the questions before it."""
+    """What a question is waiting for or busy with; `ahead` counts the questions before it.
+
+    With `beam_width` > 1, nothing is read of an answer before all of it is written.
+    """
 
     method: ClassVar[str] = "answer.state"
     question_id: str
     state: Literal["queued", "searching", "reading", "writing"]
     ahead: int = 0
+    beam_width: int = 1
 
 
 class AnswerFound(Notice):

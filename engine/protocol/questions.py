@@ -22,6 +22,7 @@ class Manner(Message):
     top_p: float | None = None
     min_p: float | None = None
     thinks: bool | None = None
+    beam_width: int | None = None
 
 
 class Ask(Message):

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import platformdirs
 import pytest
+from pydantic import ValidationError
 
 from engine.config import IGNORE_FILE, GenerationSettings, Home, write_atomically
 from engine.core import SamplingParams
 from engine.errors import HomeUnusable
-from engine.generation.sampling import check_sampling
+from engine.generation.sampling import MAX_BEAMS, check_sampling
 from engine.library.ignoring import ignored_below
 
 
@@ -106,7 +107,7 @@ def test_how_answers_are_sampled_follows_the_settings():
     chosen = {
         "temperature": 0.9, "top_k": 7, "top_p": 0.6, "min_p": 0.1, "typical_p": 0.8, "seed": 3, "repeat_window": 9,
         "repeat_penalty": 1.3, "presence_penalty": 0.5, "frequency_penalty": -0.5, "stop": ("END", "\n"),
-        "dry_multiplier": 0.8, "xtc_probability": 0.5,
+        "dry_multiplier": 0.8, "xtc_probability": 0.5, "beam_width": 4,
     }  # fmt: skip
     sampling = GenerationSettings(max_answer_tokens=77, **chosen).sampling()
     assert {name: getattr(sampling, name) for name in chosen} == chosen
@@ -116,6 +117,9 @@ def test_how_answers_are_sampled_follows_the_settings():
 
 def test_the_largest_numbers_can_be_sampled_with():
     check_sampling(GenerationSettings(seed=2**63 - 1, max_answer_tokens=2**31 - 1, top_k=2**31 - 1).sampling())
+    check_sampling(GenerationSettings(beam_width=MAX_BEAMS).sampling())
+    with pytest.raises(ValidationError):
+        GenerationSettings(beam_width=MAX_BEAMS + 1)
 
 
 def test_nothing_in_our_own_folders_is_a_document(tmp_path: Path):

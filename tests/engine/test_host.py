@@ -306,6 +306,24 @@ def test_what_a_question_has_of_its_own_goes_before_the_settings_and_all_else_is
     }
 
 
+def test_beams_that_are_only_usual_leave_several_answers_and_those_of_a_given_form_alone(
+    host: Host, engine: SlowPages, lines: Lines
+) -> None:
+    manner, given = protocol.Manner(beam_width=4), SamplingParams(beam_width=4, num_answers=2)
+    asked(
+        host,
+        (protocol.ASK, protocol.Ask(question_id="one", text="Who?", manner=manner)),
+        (protocol.ASK, protocol.Ask(question_id="several", text="Who?", manner=manner, num_answers=3)),
+        (protocol.ASK, protocol.Ask(question_id="given", text="Who?", sampling=given)),
+    )
+    lines.wait_for(1, 2, 3)
+    told = {question.question_id: question.sampling for question in engine.questions}
+    # What was given whole is refused by the engine instead.
+    assert {name: (params.beam_width, params.num_answers) for name, params in told.items()} == {
+        "one": (4, 1), "several": (1, 3), "given": (4, 2),
+    }  # fmt: skip
+
+
 def test_instructions_of_a_question_that_are_too_long_are_refused_in_a_sentence(host: Host, lines: Lines) -> None:
     ask = protocol.Ask(question_id="q", text="Who?", manner=protocol.Manner(instructions="x" * MAX_INSTRUCTIONS))
     line = wire.encode_request(1, protocol.ASK, ask).replace(b'"xxx', b'"xxxx')

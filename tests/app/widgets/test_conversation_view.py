@@ -13,11 +13,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app import theme
 from app.models.standings import HERE, Standing
-from app.models.turns import going_on
+from app.models.turns import after, going_on
 from app.widgets.conversation_view import ConversationView
 from app.widgets.prompt_edit import LONG_CHARACTERS, MAX_CHARACTERS
 from app.widgets.turn_column import MAX_TURN_WIDGETS
 from app.widgets.turn_sentences import scope_sentence, timing_sentence
+from engine import protocol
 from engine.protocol import Filters, Scope
 from tests.helpers.shown_values import passage, quote, turn
 
@@ -328,6 +329,13 @@ def test_answers_that_came_out_alike_are_told_of(view, num_alike, words):
 def test_while_several_answers_are_written_it_says_which_is_seen(view):
     view.show_turns([turn(state="writing", num_answers=3)])
     assert view.turn_views()[0].state_sentence == "Writing 3 answers; this is the first…"
+
+
+def test_while_beams_are_compared_it_says_why_nothing_can_be_read_yet(view):
+    view.show_turns(
+        [after(turn(state="reading"), protocol.AnswerState(question_id="t", state="writing", beam_width=4))]
+    )
+    assert view.turn_views()[0].state_sentence == "Comparing 4 beams; the answer appears when it is complete…"
 
 
 def test_an_edited_question_is_told_and_nothing_is_erased(view, qtbot):

@@ -158,6 +158,9 @@ def test_a_text_is_gone_on_from_as_a_question_is_answered():
     assert (wanted.max_tokens, wanted.temperature, wanted.top_p) == (9, 0, 0.5)
     assert (wanted.stop, wanted.seed, wanted.num_answers) == (("\n",), 3, 2)
     assert completion().prompts() == ("Once",)
+    beams = replace(USUAL, beam_width=4)
+    assert completion().sampling(beams).beam_width == 4
+    assert completion(n=2, best_of=2).sampling(beams).beam_width == 1
     assert completion(prompt=["Once", " upon"]).prompts() == ("Once", " upon")
 
 

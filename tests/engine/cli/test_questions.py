@@ -13,6 +13,7 @@ from engine import Engine
 from engine.cli import questions
 from engine.cli.output import Output
 from engine.cli.parser import make_parser
+from engine.config import GenerationSettings, Settings
 from engine.errors import BadRequest
 from engine.events import AnswerEnded, AnswerFailed
 
@@ -62,3 +63,13 @@ def test_whoever_stops_a_batch_has_what_was_answered_by_then(tmp_path: Path, mon
     with pytest.raises(KeyboardInterrupt):
         questions.ask(make_parser().parse_args(["ask", "--batch", str(batch)]), Output(told, is_json=True))
     assert [json.loads(line)["id"] for line in told.getvalue().splitlines()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("more", "beam_width"),
+    [([], 4), (["--answers", "2"], 1), (["--beams", "3"], 3), (["--answers", "2", "--beams", "3"], 3)],
+)
+def test_beams_of_the_settings_are_for_single_answers_and_those_asked_for_stay(more: list[str], beam_width: int):
+    settings = Settings(generation=GenerationSettings(beam_width=4))
+    options = make_parser().parse_args(["ask", "Who?", *more])
+    assert questions._sampling(options, settings).beam_width == beam_width
