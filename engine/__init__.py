@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "__version__"]
 __version__ = "0.1.0"
 
-# What native libraries read once, when they are loaded, so it is said before any is; who says something else is heard.
-# Threads of OpenMP that spin for long while they wait starve each other where embedder, writer and window share a few
-# cores. libgomp, which llama.cpp has on Linux, is had to spin or not as things are (spinning.py); others always sleep.
-# numpy's BLAS has one thread: those that embed and scan are ours, and beside its own a question took half as long again
-# and chunks twice as long.
+# Native libraries read these once, when they are loaded, so they are set before any is; what the user has set stays.
+# OpenMP threads that spin for long while they wait starve each other where embedder, writer and window share a few
+# cores. libgomp, which llama.cpp uses on Linux, is made to spin or to sleep depending on the load (spinning.py); other
+# runtimes always sleep. numpy's BLAS gets one thread, because embedding and scanning have threads of their own: with
+# BLAS threads beside these, a question took half as long again and chunks twice as long.
 _SLEEP_AT_ONCE = {"KMP_BLOCKTIME": "0"} if sys.platform == "linux" else {"OMP_WAIT_POLICY": "PASSIVE"}
 THREAD_SETTINGS = {**_SLEEP_AT_ONCE, "OPENBLAS_NUM_THREADS": "1"}
 for _name, _value in THREAD_SETTINGS.items():

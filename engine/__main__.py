@@ -34,12 +34,12 @@ _PR_SET_PDEATHSIG = 1
 _NICENESS = 5
 _OOM_SCORE_ADJ = 300
 _GRACE_S = 2.5
-# So soon the main thread has heard of a signal that ended what it waited for.
+# Within this time, the main thread has noticed a signal that interrupted its wait.
 _HEARD_S = 0.1
 _told_to_end, _tell_to_end = os.pipe()
 
 
-# SIGTERM, once it was heard.
+# SIGTERM, once it has been handled.
 _heard: list[int] = []
 
 
@@ -48,12 +48,12 @@ class _Terminated(BaseException):
 
 
 def main(stream: BinaryIO) -> int:
-    """Serves the window until it goes away. `stream` is what stdout was."""
+    """Serves the window until it disconnects; `stream` is the original stdout."""
     parent = os.getppid()
     _behave_as_a_child(parent)
     outlet = Outlet(stream)
     outlet.notify(Ready(protocol_version=PROTOCOL_VERSION, pid=os.getpid(), engine_version=__version__))
-    # Said already, so that the window knows us before numpy and llama.cpp are loaded.
+    # Imported after `Ready` was sent, so that the window does not wait for numpy and llama.cpp.
     from engine.config import Home
     from engine.engine import Engine
     from engine.host import Host
@@ -63,7 +63,7 @@ def main(stream: BinaryIO) -> int:
     lean_heap()
     host = Host(outlet)
     try:
-        # The window's lower setting after repeated deaths: nothing is loaded or gone on with unasked.
+        # The window sets this after repeated crashes: nothing is loaded or continued unless it is requested.
         is_warm = "--careful" not in sys.argv[1:]
         # The engine of a window that crashed takes a moment to notice.
         host.open(
@@ -83,7 +83,7 @@ def main(stream: BinaryIO) -> int:
 
 
 def _behave_as_a_child(parent: int) -> None:
-    """Ends with the window, yields to it, and is the first to go when memory runs out (after the parsers)."""
+    """Makes the process end with the window, yield to it, and be killed first (after parsers) if memory runs out."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     faulthandler.enable()
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
@@ -92,7 +92,7 @@ def _behave_as_a_child(parent: int) -> None:
     signal.signal(signal.SIGTERM, _on_terminate)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform != "win32":
-        # A terminal tells all its processes that it is closed; the window ends us in order then.
+        # A terminal that is closed signals all its processes; the window then ends us in order.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if sys.platform == "linux":
         _die_with(parent)
@@ -110,10 +110,10 @@ def _die_with(parent: int) -> None:
 
 
 def _watch_over_the_end() -> None:
-    """A thread of which `_end_soon` only has to be heard: a signal's handler must not wait for any lock."""
+    """Starts the thread that `_end_soon` signals through a pipe: a signal handler must not wait for any lock."""
     threading.Thread(target=_end_when_told, args=(threading.get_ident(),), name="end", daemon=True).start()
     if sys.platform != "win32":
-        # Told of a signal as it comes: what handles it runs only once the main thread is between two steps of Python.
+        # The pipe gets a byte as soon as a signal arrives; its handler runs only between two steps of the main thread.
         os.set_blocking(_tell_to_end, False)
         signal.set_wakeup_fd(_tell_to_end)
 
@@ -123,7 +123,7 @@ def _end_when_told(main_thread: int) -> None:
     os.read(_told_to_end, 1)
     time.sleep(_HEARD_S)
     if sys.platform != "win32" and not _heard:
-        # It came to another thread, or just before the main one began to read, which it did not end then.
+        # The signal went to another thread, or came just before the main one began to read and did not interrupt it.
         signal.pthread_kill(main_thread, signal.SIGTERM)
     time.sleep(_GRACE_S)
     os._exit(0)
@@ -137,7 +137,7 @@ def _on_terminate(number: int, frame: FrameType | None) -> None:
     if _heard:
         return
     _heard.append(number)
-    # An exception raised in a callback of an import or a destructor is swallowed; the end comes all the same.
+    # An exception raised in a callback of an import or a destructor is swallowed; the process ends nevertheless.
     _end_soon()
     raise _Terminated
 
@@ -147,7 +147,7 @@ def _run() -> int:
         return main(_protocol_stream)
     except _Terminated:
         return 0
-    except Exception:  # the edge of the process: told in the log, and the window starts another
+    except Exception:  # the edge of the process: logged, and the window starts another
         logging.exception("the engine cannot go on")
         return 1
 

@@ -24,15 +24,15 @@ _TOTAL = "_total"
 
 
 class Accounts:
-    """Computes them, on any thread; keeps totals between two looks for the rates."""
+    """Computes the accounts, on any thread; keeps totals between two looks for the rates."""
 
     def __init__(self, ledger: Ledger, parts: Parts, chosen: Callable[[], MemorySettings]) -> None:
-        """`chosen` are the budgets that the user set."""
+        """Prepares; `chosen` returns the budgets that the user set."""
         self._ledger, self._parts, self._chosen = ledger, parts, chosen
         self._rates = Rates()
 
     def memory(self, hardware: Hardware, num_waiting: int) -> MemoryReply:
-        """Who holds how many bytes, now; `num_waiting` questions have not ended."""
+        """Returns who holds how many bytes now; `num_waiting` questions have not ended."""
         parts = self._parts
         loader = parts.models.principal.loader
         placement, decision = loader.placement, loader.decision
@@ -76,14 +76,14 @@ class Accounts:
         return of_questions | rates | _of_placement(parts, placement) | of_index | parts.sweep_costs.counters()
 
     def _totals(self, of_model: dict[str, float]) -> dict[str, float]:
-        """Bytes that passed each link so far; those of the model come from it, and are not shown as gauges."""
+        """Returns the bytes that passed each link so far; those of the model are taken out of its gauges."""
         totals = {name: of_model.pop(name) for name in tuple(of_model) if name.endswith(_TOTAL)}
         streamed = totals.get(f"streamed_bytes{_TOTAL}")
         return disk_totals() | ({} if streamed is None else {"streamed": streamed})
 
 
 def _of_placement(parts: Parts, placement: Placement | None) -> dict[str, float]:
-    """How the model is placed, and the predicted speed."""
+    """Returns how the model is placed, and the predicted speed."""
     running = {"answers_running": float(parts.backlog.now().running)}
     if placement is None:
         return running

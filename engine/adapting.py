@@ -1,9 +1,9 @@
 """The loop that keeps memory fitting: it looks at the machine, asks the planner, and has parts change one at a time.
 
-A thread of its own, once a second and whenever something changed. It owns what is to be next and what was decided, in
-words. Nothing is moved here: the generation thread takes to a placement between two of its steps, the index to a budget
-between two sweeps (handing_over.py). When memory runs short although everything lies as planned, one thing after the
-other is given up in the order of the ladder (`engine/memory/ladder.py`), and taken back slowly.
+It runs on its own thread, once a second and whenever something changed, and owns the next placement and the decisions
+in words. It moves nothing itself: the generation thread applies a placement between two of its steps, the index a
+budget between two sweeps (handing_over.py). If memory runs short although everything is placed as planned, one thing
+after the other is given up in the order of the ladder (`engine/memory/ladder.py`), and taken back slowly.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from engine.shortage import SETTLING_SECONDS, TOLERANCE, Shortage
 
 log = logging.getLogger(__name__)
 
-# How often it looks: while anything goes on, while nothing does, and at most.
+# How often it looks: while there is work, while there is none, and at most.
 LOOK_SECONDS, IDLE_LOOK_SECONDS, LEAST_SECONDS = 1.0, 3.0, 0.1
 # A question that is asked right after the start goes first.
 START_SECONDS = 2.0
 # The shortest time between two changes of bounds that need no pause, unless they must change.
 CALM_SECONDS, MAX_CALM_SECONDS = 30.0, 600.0
-# Taking turns is reported again after so long a time without.
+# After this long without it, models that take turns are reported again.
 TURNS_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Urgency:
-    """Whether the placement must change, worth it or not, and how long after a refusal it is tried again."""
+    """Whether the placement must change even if it is not worth it, and how long after a refusal that is retried."""
 
     must_change: bool
     patience_seconds: float
@@ -124,7 +124,7 @@ class Adapting:
             self._thread.join()
 
     def wake(self) -> None:
-        """Has the loop look now, because something changed."""
+        """Makes the loop look now, because something changed."""
         self._woken.set()
 
     def note(self, event: Event) -> None:
@@ -145,7 +145,7 @@ class Adapting:
         return self._shortage.given_up
 
     def done_without(self, told: tuple[Rung, ...]) -> tuple[Rung, ...]:
-        """The same for a model that was loaded, or has moved, without what is in `told`."""
+        """Returns the same for a model that was loaded, or has moved, without what is in `told`."""
         return self._shortage.done_without(told)
 
     @property
@@ -154,11 +154,11 @@ class Adapting:
         return self._shortage.levels
 
     def budgets(self) -> Budgets:
-        """What may be held."""
+        """Returns what may be held."""
         return self._allowance.budgets if self._allowance.is_known else self.budgets_to_plan_by()
 
     def budgets_to_plan_by(self) -> Budgets:
-        """The same: a model is loaded by what will be followed, also before the first look or with a new card."""
+        """Returns the same, even before the first look or with a new card: loads use the budgets that will apply."""
         hardware = self._senses.hardware()
         if not self._allowance.knows(hardware):
             settings = self._senses.settings()
@@ -182,7 +182,7 @@ class Adapting:
         return self._over is None and self._shortage.is_past and not (backlog.waiting or backlog.running)
 
     def _look(self) -> None:
-        """A look that fails changes nothing; the next one may succeed."""
+        """Looks once; a look that fails changes nothing, and the next one may succeed."""
         try:
             self.tick()
         except Exception:
@@ -217,7 +217,7 @@ class Adapting:
             self._observer.look(in_force.demand.shape, in_force.here.placement, self._senses.backlog(), now)
 
     def _in_force(self, now: float) -> InForce:
-        """What is in force, with today's budgets; a change that was planned for another model, or none, is dropped."""
+        """Returns what is in force, with today's budgets; drops a change that was planned for another model."""
         in_force = self._senses.in_force()
         self._shortage.adopt(in_force.given_up, now)
         if self._over is not None and self._over.path != in_force.path:
@@ -228,18 +228,18 @@ class Adapting:
         self, in_force: InForce, wanted: Placement, short_tiers: frozenset[Tier], *, has_moved: bool, is_chosen: bool
     ) -> _Urgency:
         here = in_force.here
-        # What takes more memory to have back what was lost is no way out of a shortage.
+        # A placement that takes more memory, to regain what was lost, does not relieve a shortage.
         shrinks = not regains(here.placement, wanted)
         must = is_chosen or (shrinks and (has_moved or self._must_shrink(here, wanted, short_tiers)))
-        # As long as it takes, whatever came between; but what answers paused for in vain is not tried all the time.
+        # This is retried until it succeeds; but a change for which answers paused in vain is not retried all the time.
         insists = bool(here.placement.num_concessions) and not (wanted.num_concessions or self._may_lose)
-        # Nothing more is lost before that is.
+        # Nothing more is lost before this loss has taken effect.
         awaits = shrinks and self._shortage.awaits_loss(in_force)
         is_soon = must or (awaits and self._calm_s <= CALM_SECONDS)
         return _Urgency(must or insists or awaits, SETTLING_SECONDS if is_soon else self._calm_s)
 
     def _process_events(self, now: float) -> None:
-        """What the generation thread has reported since the last look."""
+        """Processes what the generation thread has reported since the last look."""
         while self._heard:
             match self._heard.popleft():
                 case ModelStateChanged() as event:
@@ -264,7 +264,7 @@ class Adapting:
         else:
             self.decisions.say("refused", event.sentence)
             if self._over is not None and self._over.wanted.num_concessions:
-                # An answer may need the cells until it ends: until then, what else there is.
+                # An answer may need the cells until it ends; until then, only plans without losses are made.
                 self._keeps_all_until = now + CALM_SECONDS
             self._over, self._refused_at = None, now
             if event.pause_seconds:
@@ -278,7 +278,7 @@ class Adapting:
         self._turns_told_at = now
 
     def _back_off(self, now: float) -> None:
-        """A change that made answers pause failed: the next attempt waits longer each time, as it may never succeed."""
+        """Delays the next attempt, after a change failed for which answers paused: it may never succeed."""
         if not self._shortage.fail_trial(now):
             self._calm_s = min(MAX_CALM_SECONDS, self._calm_s * 2)
 
@@ -290,7 +290,7 @@ class Adapting:
         self._left = None
 
     def _begin_anew(self, event: ModelStateChanged, now: float) -> None:
-        """A newly loaded model begins with nothing given up; if memory is still short, that shows soon."""
+        """Resets for a newly loaded model, with nothing given up; if memory is still short, that shows soon."""
         self._over = self._planned = None
         if event.state == "loaded":
             self._shortage.begin_anew()
@@ -302,7 +302,7 @@ class Adapting:
     # --- budgets ---
 
     def _follow_budgets(self, hardware: Hardware, now: float) -> bool:
-        """Whether the user has changed a budget, or what may be lost: such a change must take effect."""
+        """Follows the budgets; returns whether the user changed one, or what may be lost, which must take effect."""
         chosen = self._senses.settings().memory
         changed = self._allowance.follow(hardware, Held.by(self._ledger), chosen, now)
         for tier in changed:
@@ -316,7 +316,7 @@ class Adapting:
     # --- the plan ---
 
     def _wanted(self, hardware: Hardware, in_force: InForce, now: float) -> Placement:
-        """The plan without what was given up; it is computed again only when its inputs have changed."""
+        """Returns the plan without what was given up; it is computed again only when its inputs have changed."""
         backlog, demand = self._senses.backlog(), in_force.demand
         if now < self._keeps_all_until:
             demand = losing_nothing(demand)
@@ -327,7 +327,7 @@ class Adapting:
         return self._planned[1]
 
     def _placed(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
-        """The plan without what was given up, except for bounds that leave the model no room, not even for a ring.
+        """Returns the plan without what was given up, except for bounds that leave the model no room, not even a ring.
 
         Such a bound dates from when it was given up: what is in memory beside the model may have grown since.
         """
@@ -358,7 +358,7 @@ class Adapting:
             self._why = None if is_said else self._cause()
 
     def _with_more_index(self, here: Here, wanted: Placement) -> Placement | None:
-        """The part of a change that needs no pause: the index grows if there is room for it."""
+        """Returns the part of a change that needs no pause: the index grows if there is room for it."""
         growth = wanted.index_bytes - here.index_bytes
         if growth <= 0 or here.ram_bytes + growth > self._allowance.of("ram"):
             return None
@@ -380,7 +380,7 @@ class Adapting:
         return self._should_change(current, wanted, now, must=must)
 
     def _must_shrink(self, here: Here, wanted: Placement, over: frozenset[Tier]) -> bool:
-        """Whether the placement in force exceeds a budget, by plan or by measurement, and `wanted` takes less."""
+        """Returns whether the placement in force exceeds a budget, planned or measured, and `wanted` takes less."""
         planned: dict[Tier, tuple[int, int]] = {
             "gpu": (here.gpu_bytes, wanted.gpu_bytes),
             "ram": (here.ram_bytes, wanted.ram_bytes),
@@ -435,10 +435,10 @@ class Adapting:
         self._how, self._changed = "", ()
 
     def _index_told(self, wanted: Placement, partition_bytes: int, *, tells_growth: bool) -> str:
-        """A sentence if less of the index is in memory than before, or more may be; "" if no bound is reached."""
+        """Returns a sentence if less of the index is in memory than before, or more may be; "" if no bound matters."""
         bound, held_bytes = self._index_before
         resident_bytes = min(bound, held_bytes)
         was_full = resident_bytes + partition_bytes > bound
         if wanted.index_bytes < resident_bytes or (tells_growth and was_full and wanted.index_bytes > bound):
-            return reasons.index_moved(resident_bytes, wanted.index_bytes)
+            return reasons.index_moved(resident_bytes, wanted.index_bytes, partition_bytes)
         return ""

@@ -8,12 +8,12 @@ from engine.errors import BadRequest, NothingThere
 from engine.generation.sampling import check_sampling
 from engine.retrieval.query import ANYWHERE
 
-# Of one search, each with its text.
+# The most passages of one search; each comes with its text.
 MAX_TOP_K = 10_000
 
 
 def check_question(text: str, sampling: SamplingParams) -> None:
-    """Raises BadRequest for a question that is empty, and for sampling that cannot be."""
+    """Raises BadRequest for an empty question, and for invalid sampling parameters."""
     if not text.strip():
         raise BadRequest("The question is empty.")
     check_sampling(sampling)
@@ -30,9 +30,10 @@ def check_top_k(top_k: int | None) -> None:
 
 
 def check_scope(catalog: ScopeReader, collection: str | None, filters: Filters) -> None:
-    """Raises NothingThere where nothing can be found, and BadRequest for a date that is none.
+    """Raises NothingThere if nothing can be found, and BadRequest for an invalid date.
 
-    That is in a collection or at a path that is none, and in documents that are known but of which nothing is stored.
+    Nothing can be found in an unknown collection, at a path without documents, and in documents of which nothing is
+    stored.
     """
     if collection is not None or filters != ANYWHERE:
         extent = catalog.extent(collection, filters)
@@ -44,5 +45,5 @@ def check_scope(catalog: ScopeReader, collection: str | None, filters: Filters) 
 
 
 def _is_stored(catalog: ScopeReader, filters: Filters) -> bool:
-    """Whether there is anything of the documents that are named, whatever else it is confined to."""
+    """Returns whether anything of the named documents is stored, whatever the other filters."""
     return catalog.extent(None, Filters(document_ids=filters.document_ids)).files > 0

@@ -71,7 +71,7 @@ from engine.stores import LOADING, StoresOpener
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What works in an engine. `pool` reads files for the library, `viewer` single pages for people."""
+    """The parts of an engine. `pool` reads files for the library, `viewer` single pages to show."""
 
     catalog: Catalog
     reserve: Reserve
@@ -92,13 +92,13 @@ class Parts:
     adapting: Adapting
     profile: KnownProfile
     rehearsing: Rehearsing
-    # A model's demand, with all that would compete with it here.
+    # Adds everything that would compete with a model here to its demand.
     beside: Callable[[Demand], Demand]
 
     def start(self, model: str, *, warm: bool, watches: bool) -> None:
         """Starts the workers; `model` is the file that answers from the first question on, "" for none."""
         self.generation.start()
-        # What a kill kept from being forgotten.
+        # For documents that were removed just before the last process was killed.
         self.generation.forget_removed()
         self.retrieval.start()
         self.indexer.start(resume=warm)
@@ -112,7 +112,7 @@ class Parts:
             self.generation.use(UseModel(Path(model), is_urgent=warm, is_chosen=False))
 
     def answer(self, in_flight: QuestionInFlight) -> None:
-        """Has a question answered, which ends then; an answer that goes on rests on what it rested on before."""
+        """Submits a question; an answer that is continued gets the passages that it had before, without a search."""
         unfinished = in_flight.question.unfinished
         if unfinished is None:
             self.retrieval.submit(in_flight)
@@ -123,7 +123,7 @@ class Parts:
         self.generation.submit(in_flight, Evidence(unfinished.passages, unfinished.quotes, scope))
 
     def stop(self) -> None:
-        """Stops the workers: those that ask others first."""
+        """Stops the workers, those that use others first."""
         close_all(
             self.adapting.stop,
             self.rehearsing.close,
@@ -136,7 +136,7 @@ class Parts:
         )
 
     def close(self) -> None:
-        """Gives back what stopped workers used."""
+        """Closes what the stopped workers used."""
         close_all(self.profile.close, self.stores.close, self.pool.close, self.viewer.close, self.catalog.close)
 
 
@@ -149,7 +149,7 @@ def assemble(
     runtime: Runtime,
     listeners: Listeners,
 ) -> Parts:
-    """The parts, joined but not started; what they do is published to `listeners`."""
+    """Returns the parts, connected but not started; their events are published to `listeners`."""
     return _Assembly(home, catalog, reserve, settings, ledger, runtime, listeners).parts()
 
 
@@ -173,7 +173,7 @@ class _Assembly:
         self._ledger, self._runtime, self._listeners = ledger, runtime, listeners
 
     def parts(self) -> Parts:
-        """All parts; they hear of events in the order in which they are subscribed here."""
+        """Returns all parts; they receive events in the order in which they are subscribed here."""
         publish_to = self._listeners.subscribe
         publish_to(self._backlog.note)
         publish_to(self._goodput.note)
@@ -208,7 +208,8 @@ class _Assembly:
 
     @cached_property
     def _pool(self) -> ParserPool:
-        # A long job reads as many files at once as are set; one place more is for a small one that cuts in on it.
+        # A long job reads as many files at once as the setting says; one more place is for a small job that overtakes
+        # it.
         return ParserPool(lambda: self._pool_limits(self._settings().library.parser_processes + 1), self._recognised)
 
     @cached_property
@@ -409,7 +410,7 @@ class _Assembly:
             self._planner.should_change,
             observer=self._observer,
             sharing_of=self._planner.sharing,
-            # With half of its sizes measured a model would be moved in the middle of it, and all be measured again.
+            # Otherwise a model with half of its sizes measured would be moved, and all of them be measured again.
             knows_better=lambda: not self._rehearsing.is_under_way and self._planner.knows_better(),
         )
 
@@ -438,7 +439,7 @@ class _Assembly:
             tell=lambda sentence: self._adapting.decisions.say("measured", sentence),
         )
 
-    # --- what parts ask of several others, once they run ---
+    # --- what parts need of several others, once they run ---
 
     @property
     def _recognised(self) -> Path:
@@ -452,12 +453,12 @@ class _Assembly:
         return self._pool.memory_bytes() + self._viewer.memory_bytes()
 
     def _look_after_index(self) -> None:
-        """Called by the watcher every second."""
+        """Lets the index worker continue and tidy up; called by the watcher every second."""
         self._indexer.go_on_if_there_is_room()
         self._indexer.forget_when_idle()
 
     def _share_of_documents(self) -> float:
-        """What documents may take of the time now."""
+        """Returns the share of the time that embedding documents may take now."""
         if not self._listeners.has_somebody_waiting or self._indexer.is_awaited:
             return 1.0
         loaded = self._models.front.loaded or self._models.principal.loaded
@@ -483,12 +484,12 @@ class _Assembly:
         return self._senses.beside(demand, self._adapting.budgets_to_plan_by())
 
     def _threads(self) -> tuple[int, int]:
-        """Those of a step, and the processor's cores."""
+        """Returns the threads of a step, and the number of cores."""
         loaded, num_cores = self._models.principal.loaded, available_cores()
         return (loaded.plan.spec.num_threads if loaded is not None else num_cores), num_cores
 
     def _sharing(self) -> Sharing:
-        """How steps and searches share the cores."""
+        """Returns how steps and searches share the cores."""
         loaded = self._models.principal.loaded
         if loaded is None:
             return UNMEASURED
@@ -496,7 +497,7 @@ class _Assembly:
         return chosen(table, split_of(loaded.plan.placement), ways(*self._threads()))
 
     def _measure(self) -> None:
-        """Once nothing has been asked for a while: bandwidths first, the model after them."""
+        """Measures what is missing once nothing has been asked for a while: bandwidths first, then the model."""
         if not self._rehearsing.is_under_way:
             self._profile.start(next(iter(self._models.principal.loader.devices), None))
         if not self._profile.is_measuring:
@@ -504,7 +505,7 @@ class _Assembly:
 
 
 def _shape_of(model: str) -> ModelShape | None:
-    """Of a model that can be read; a file that cannot be read is reported where it is loaded."""
+    """Returns the shape of a model; None if it cannot be read, which is reported when it is loaded."""
     try:
         return read_shape(Path(model)) if model else None
     except (RagdollError, OSError):

@@ -38,10 +38,10 @@ class ModelChoice:
         """Prepares.
 
         Args:
-            settings: Those in force.
+            settings: The settings in force.
             change_settings: Changes and saves some by their dotted names.
             hand_over: Passes the chosen model to the generation thread.
-            hardware: Measures the machine, and how much of it is free.
+            hardware: Probes the machine, and how much of it is free.
             planning: Computes how a model would be placed.
             beside: Adds to a model's demand what competes with it.
         """
@@ -56,7 +56,7 @@ class ModelChoice:
         return tuple(self._entry(Path(path), settings, hardware) for path in settings.models.known)
 
     def elsewhere(self, ours: Iterable[Path]) -> tuple[FoundModel, ...]:
-        """Usable models on this computer that are not on the list; `ours` are our folders of models."""
+        """Returns usable models on this computer that are not on the list; `ours` are our folders of models."""
         settings, hardware = self._settings(), self._hardware()
         among = places(Path.home(), os.environ, ours)
         found = (
@@ -80,7 +80,7 @@ class ModelChoice:
             self.use(path)
 
     def to_be_had(self, known: Iterable[tuple[KnownModel, Path]]) -> list[ModelEntry]:
-        """How models would run here, estimated without their files."""
+        """Returns how models would run here, estimated without their files."""
         machine = self._settings(), self._hardware(), self._planning, self._beside
         return [shelf.to_be_had(model, path, *machine) for model, path in known]
 
@@ -115,10 +115,10 @@ class ModelChoice:
         return shelf.entry(path, settings, hardware, self._planning, self._beside)
 
     def asked_for(self, name: str) -> str:
-        """The model that a question names, as the generation thread knows it: its file, "none", or "" for the chosen.
+        """Returns the model that a question names, for the generation thread: its file, "none", or "" for the chosen.
 
         Raises:
-            ModelError: There is no such file, or it is no model.
+            ModelError: There is no such file, or it is not a model.
         """
         if name in ("", QUOTES_ONLY):
             return name
@@ -131,22 +131,22 @@ class ModelChoice:
         return str(path)
 
     def named(self, name: str) -> Path | None:
-        """The file for a file's name, a known model's name or "none"."""
+        """Returns the file for a file's name, a known model's name or "none"."""
         if name == QUOTES_ONLY:
             return None
         return named(self._settings().models.known, name) or Path(name)
 
 
 def _told_by(path: Path) -> Path:
-    """The file that identifies a model: the first of several, whichever was named."""
+    """Returns the file that identifies a model: the first of several, whichever was named."""
     return path.with_name(pieces_of(path.name)[0])
 
 
 def _writable(path: Path) -> Path:
-    """The path, if it can be written into the settings.
+    """Returns the path, if it can be written into the settings.
 
     Raises:
-        ModelError: It is no text.
+        ModelError: Its name is not valid text.
     """
     if (text := str(path)) != (told := text.encode("utf-8", "replace").decode()):
         raise ModelError(f"The model {told} cannot be used: its name is not UTF-8.", "Rename the file or its folder.")

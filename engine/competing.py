@@ -27,30 +27,30 @@ from engine.memory.room import LOOK_SECONDS
 from engine.memory.runtime import FREED, LIBRARIES, OWNER
 from engine.stores import INDEX_SHARE_OF_RAM, StoresOpener
 
-# Bytes that come and go by less are no reason to plan anew; of each owner half of it is wasted. In a memory of 750 MB
-# three owners wasted 44 MB of it by 16 MiB each, which is a layer and more.
+# Smaller changes are no reason for a new plan; rounding wastes half of this for each owner. In a memory of 750 MB,
+# three owners wasted 44 MB of it by 16 MiB each, which is more than a layer.
 GRAIN_BYTES, GRAIN_SHARE = 16 * MIB, 1 / 256
-# With many questions waiting, more are answered at once than the settings keep ready; a processor gains less by it.
+# If many questions wait, more are answered at once than the settings provide for; a processor gains less by it.
 MOST_SLOTS_OF_DEVICE, MOST_SLOTS_OF_PROCESSOR = 64, 16
-# Of the runtime, what the process gives back by itself.
+# The parts of the runtime that the process gives back by itself.
 _PASSING = frozenset({LIBRARIES, FREED})
 NO_MODEL = ModelShape("", "", 0, (), 0, 0, (), 0, 0)
 
 
 class Measured(Protocol):
-    """What the process holds, held against what the ledger knows (memory/runtime.py)."""
+    """Compares what the process holds with what the ledger knows (memory/runtime.py)."""
 
     def settle(self) -> bool:
-        """Enters what libraries took as they were loaded; False where that cannot be told from something else yet."""
+        """Enters what libraries took while loading; False while that cannot be told apart from something else."""
         ...
 
     def unnamed_bytes(self) -> int:
-        """What the process holds and the ledger does not know."""
+        """Returns what the process holds and the ledger does not know."""
         ...
 
 
 class Competitors:
-    """Usable from any thread; waits for nobody who waits."""
+    """Computes what competes with a model. Usable from any thread; waits for no thread that waits itself."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Competitors:
         """Prepares.
 
         Args:
-            stores: Has the index and the embedder.
-            ledger: Says who holds what.
-            settings: As they are now.
+            stores: Knows the index and the embedder.
+            ledger: Knows who holds what.
+            settings: The settings in force.
             foreseen: Knows what libraries that are not loaded yet will take.
             measured: Knows what the process holds.
             clock: Seconds that never go back.
@@ -82,11 +82,11 @@ class Competitors:
         self._lock = threading.Lock()
 
     def beside(self, demand: Demand, *, num_questions: int, has_device: bool) -> Demand:
-        """A model's demand with all that competes with it.
+        """Returns a model's demand with everything that competes with it.
 
         Args:
-            demand: By its header and the settings.
-            num_questions: That wait and run.
+            demand: That of the model, from its header and the settings.
+            num_questions: How many wait or run.
             has_device: Whether there is a graphics card.
         """
         most = MOST_SLOTS_OF_DEVICE if has_device else MOST_SLOTS_OF_PROCESSOR
@@ -101,7 +101,7 @@ class Competitors:
         )
 
     def alone(self) -> Demand:
-        """That of nothing but the index."""
+        """Returns the demand of the index alone."""
         settings = self._settings()
         wishes = Wishes(index_bytes=settings.memory.index_budget_bytes)
         demand = Demand(NO_MODEL, 0, 1, wishes=wishes, mode=settings.retrieval.index_mode)
@@ -116,16 +116,16 @@ class Competitors:
 
     @property
     def set_aside_bytes(self) -> int:
-        """What memory holds of answers that wait for cells."""
+        """Memory for answers that wait for cells."""
         return sum(span.num_bytes for span in self._ledger.spans("ram") if is_named(span, "kv", SET_ASIDE))
 
     def _movable_bytes(self) -> int:
-        """What of the embedder a graphics card can take; 0 before it is loaded."""
+        """Returns how much of the embedder can be on a graphics card; 0 before it is loaded."""
         stores = self._stores.opened()
         return _rounded_up(stores.embedder.movable_bytes, GRAIN_BYTES) if stores is not None else 0
 
     def _fixed(self, *, without_embedder: bool = False) -> tuple[Span, ...]:
-        """What no plan decides, and a reranker that comes with the next question: what room it has is nobody else's."""
+        """Returns what no plan decides, and a reranker that comes with the next question, whose room is kept for it."""
         fixed, reranker_bytes = self._fixed_now(without_embedder), self._reranker_bytes()
         if not reranker_bytes:
             return fixed
@@ -133,19 +133,19 @@ class Competitors:
         return (*fixed, Span("reranker", BOUND_TO_COME, "ram", _rounded_up(reranker_bytes, grain_bytes)))
 
     def _fixed_now(self, without_embedder: bool) -> tuple[Span, ...]:
-        """What no plan decides, also what is not there yet but bound to come; the weights of an embedder if wanted."""
-        # Those that came while a model was being loaded have no name until it is there.
+        """Returns what no plan decides, including what is sure to come; without the weights of an embedder if asked."""
+        # What was loaded while a model was being loaded is entered once the model is there.
         are_entered = self._measured.settle()
-        # What is measured may be as old as the last look, and is held against the process as it is now.
+        # Measurements may be as old as the last look, but are compared with the process as it is now.
         self._ledger.look(LOOK_SECONDS)
         spans, grain_bytes = self._ledger.spans(), grain_of(self._ram_capacity())
         held = undecided(spans)
         staying = [span for span in held if not (without_embedder and self._is_embedder(span))]
-        # It comes with the first text, long after the stores are open, and brings libraries of its own.
+        # The embedder comes with the first text, long after the stores are open, and brings libraries of its own.
         has_embedder = any(span.owner == "embedder" and span.state != "loading" for span in spans)
         if self._stores.opened() is None or not has_embedder or not are_entered:
             return self._foreseen.with_what_comes(coarse(staying, grain_bytes))
-        # Pages of a model that is being loaded look like those of libraries, and what was freed is of no library.
+        # Pages of a model that is being loaded look like those of libraries, and freed memory belongs to no library.
         if all(span.state != "loading" for span in spans if span.tier == "ram"):
             self._foreseen.note(coarse((span for span in held if span.what != FREED), grain_bytes))
             self._look_at_the_rest(held)
@@ -154,14 +154,14 @@ class Competitors:
         return coarse((*staying, rest) if rest.num_bytes else staying, grain_bytes)
 
     def _look_at_the_rest(self, held: Iterable[Span]) -> None:
-        """Takes in what comes and goes with questions, and what nobody names."""
+        """Records what comes and goes with questions, and what no owner has entered."""
         now, unnamed_bytes = self._clock(), max(0, self._measured.unnamed_bytes())
         with self._lock:
             self._passing.see(_passing_bytes(held), now)
             self._unnamed.see(unnamed_bytes, now)
 
     def _rest_bytes(self, held: Iterable[Span]) -> int:
-        """What came and went lately beyond what is there now, and what nobody has named for a while."""
+        """Returns what recently came and went beyond what is held now, and what no owner has entered for a while."""
         with self._lock:
             return max(0, self._passing.value - _passing_bytes(held)) + self._unnamed.value
 
@@ -181,21 +181,21 @@ class Competitors:
 
 
 def _passing_bytes(held: Iterable[Span]) -> int:
-    """Pages of libraries' files, and what the allocator keeps of what was freed: both come back with each question.
+    """Returns the pages of libraries, and what the allocator keeps of freed memory: both return with each question.
 
-    In a limit of 1.07 GB the second was 0 to 90 MB, searches' and prompts'. Layers that were pinned while it was away
-    were too many when it came back, and the system ended the engine.
+    With a limit of 1.07 GB the second was 0 to 90 MB, from searches and prompts. Layers that were pinned while it was
+    gone were too many when it came back, and the system killed the engine.
     """
     return sum(span.num_bytes for span in held if span.owner == OWNER and span.what in _PASSING)
 
 
 def place_index(demand: Demand, ram_capacity_bytes: int) -> Placement:
-    """Where nothing but the index is to be placed: within a share of memory, the budget, and what was given up."""
+    """Places the index alone: within a share of memory, the budget, and what was given up."""
     if demand.mode == "on_disk":
         return nothing_but_index(0, demand)
     budget_bytes = demand.budgets.ram_bytes or 0
     if _fixed_bytes(demand) > budget_bytes:
-        # What finds no room is no reason to keep nothing.
+        # Something for which there is no room must not leave the index without any.
         demand = without_what_comes(demand)
     left_bytes = max(0, budget_bytes - _fixed_bytes(demand))
     wish = demand.wishes.index_bytes
@@ -204,7 +204,7 @@ def place_index(demand: Demand, ram_capacity_bytes: int) -> Placement:
 
 
 def nothing_but_index(index_bytes: int, demand: Demand) -> Placement:
-    """The placement of an index that may hold so much."""
+    """Returns the placement of an index that may hold `index_bytes`, without a model."""
     fixed_bytes = _fixed_bytes(demand)
     sentence = f"The index may keep {in_words(index_bytes)} in memory; no model is loaded."
     return Placement(0, 0, 0, fixed_bytes + index_bytes, sentence, num_slots=0, index_bytes=index_bytes)
@@ -215,12 +215,12 @@ def _fixed_bytes(demand: Demand) -> int:
 
 
 def grain_of(ram_capacity_bytes: int) -> int:
-    """By how many bytes what competes comes and goes before that is a reason to plan anew."""
+    """Returns by how many bytes competitors must change before that is a reason for a new plan."""
     return max(MIB, min(GRAIN_BYTES, int(ram_capacity_bytes * GRAIN_SHARE) // MIB * MIB))
 
 
 def coarse(spans: Iterable[Span], grain_bytes: int = GRAIN_BYTES) -> tuple[Span, ...]:
-    """One span for each owner and tier, its bytes rounded up: what comes and goes in small parts stays the same."""
+    """Returns one span for each owner and tier, its bytes rounded up, so that small changes make no difference."""
     sums: dict[tuple[str, Tier], int] = defaultdict(int)
     for span in spans:
         sums[span.owner, span.tier] += span.num_bytes
@@ -231,5 +231,5 @@ def coarse(spans: Iterable[Span], grain_bytes: int = GRAIN_BYTES) -> tuple[Span,
 
 
 def _rounded_up(num_bytes: int, grain_bytes: int) -> int:
-    """To whole grains."""
+    """Rounds up to whole grains."""
     return -(-num_bytes // grain_bytes) * grain_bytes

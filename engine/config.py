@@ -91,9 +91,9 @@ class GenerationSettings(_Table):
     """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores available to us.
 
     `max_context` tokens are the most of one prompt and its answer; there are cells for `parallel_answers` of them,
-    where memory allows, and for more while more questions wait. Where it does not, there are as many as were needed
-    lately, and more when more are needed. A step computes at most `n_batch` tokens, and at most
-    `n_ubatch` of prompts (0: what suits the machine), before anything can be cancelled.
+    where memory allows, and for more while more questions wait. Otherwise there are as many as were needed recently,
+    and more when more are needed. A step computes at most `n_batch` tokens, and at most `n_ubatch` of prompts (0: what
+    suits the machine), before anything can be cancelled.
 
     Keys and values are kept, so that prompts need not be read again: as `kv_type`, in memory up to `kv_ram_bytes`
     and on the disk up to `kv_disk_bytes` (None: by what the machine has). Passages are read in the order that is cached
@@ -136,19 +136,20 @@ class GenerationSettings(_Table):
     presence_penalty: float = Field(0.0, ge=-2, le=2)
     frequency_penalty: float = Field(0.0, ge=-2, le=2)
     repeat_window: int = Field(64, ge=0, le=2**20)
-    # 0 is without: what was said before made costlier to say again, and the obvious left out, with this probability.
+    # DRY penalises repeating earlier sequences, XTC omits the most likely tokens with this probability; 0 switches off.
     dry_multiplier: float = Field(0.0, ge=0, le=5)
     xtc_probability: float = Field(0.0, ge=0, le=1)
     # The user's instructions for every answer, in addition to our own.
     instructions: str = Field("", max_length=MAX_INSTRUCTIONS)
     # An answer ends before the first of these strings.
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), max_length=16)
-    # 1 samples; with more, the likeliest of so many beams is the answer. Not for several answers or a given form.
+    # 1 samples; with more, the answer is the likeliest of that many beams. Not with several answers, a grammar or a
+    # schema.
     beam_width: int = Field(1, ge=1, le=16)
     seed: int | None = Field(None, ge=0, le=2**63 - 1)
 
     def sampling(self) -> SamplingParams:
-        """The sampling parameters of these settings, by the same names."""
+        """Returns the sampling parameters of these settings, by the same names."""
         same = (field.name for field in fields(SamplingParams) if field.name in GenerationSettings.model_fields)
         return SamplingParams(max_tokens=self.max_answer_tokens, **{name: getattr(self, name) for name in same})
 
@@ -157,7 +158,7 @@ HUGGING_FACE = "https://huggingface.co"
 
 
 def hub_address(typed: object) -> object:
-    """The full address of a hub from what a user typed; "" is the usual one. Raises ValueError for pydantic."""
+    """Returns the full address of a hub from what a user typed; "" is the usual one. Raises ValueError for pydantic."""
     if not isinstance(typed, str):
         return typed
     address = typed.strip() or HUGGING_FACE
@@ -186,7 +187,7 @@ class ModelsSettings(_Table):
     earlier_folders: tuple[str, ...] = ()
 
     def changes_to(self, folder: str) -> dict[str, object]:
-        """The changes by name that make `folder` the folder of models, with those in the present one still found."""
+        """Returns the changes by name that make `folder` the folder of models; the present one is still searched."""
         earlier = dict.fromkeys((self.folder, *self.earlier_folders))
         return {
             "models.folder": folder,
@@ -281,11 +282,11 @@ class Home:
         return self.data / "library"
 
     def models(self, settings: ModelsSettings) -> Path:
-        """The folder into which models are downloaded."""
+        """Returns the folder into which models are downloaded."""
         return self._models(settings.folder)
 
     def model_folders(self, settings: ModelsSettings) -> tuple[Path, ...]:
-        """That folder, followed by earlier ones that may contain models; each once, links resolved."""
+        """Returns that folder, followed by earlier ones that may contain models; each once, links resolved."""
         known: dict[str, Path] = {}
         for folder in map(self._models, (settings.folder, *settings.earlier_folders, "")):
             known.setdefault(os.path.realpath(folder), folder)
@@ -301,8 +302,9 @@ class Home:
     def create(self) -> None:
         """Creates our folders, readable by the user only. Raises DiskFull, or HomeUnusable without permission.
 
-        That of the data is not so by itself: models may lie there for all who use this computer. What lies in ours is
-        no document, should they lie in a linked folder: reading it would write more of it.
+        The data folder itself may be read by others: models in it may be shared by all users of this computer. Our
+        folders are excluded from indexing in case they are in a linked folder: reading their files would write more of
+        them.
         """
         with in_our_folder(self.data):
             self.data.mkdir(parents=True, exist_ok=True)
@@ -318,7 +320,7 @@ class Home:
 
 
 def _runtime(dirs: platformdirs.PlatformDirs) -> Path:
-    """The platform's folder; one in our data folder where the platform has no safe one."""
+    """Returns the platform's folder; one in our data folder where the platform has no safe one."""
     with warnings.catch_warnings(), suppress(PermissionError):
         # Sessions without XDG_RUNTIME_DIR (ssh, cron) get a folder in /tmp, which is fine.
         warnings.simplefilter("ignore")
@@ -349,7 +351,11 @@ def _leave_out(folder: Path) -> None:
 
 
 def write_atomically(file: Path, content: bytes) -> None:
-    """Writes beside `file`, syncs, renames: a reader sees the old content or the new, never half."""
+    """Writes beside `file`, syncs, renames: a reader sees the old content or the new, never half.
+
+    A symbolic link stays one, as people have who keep their settings elsewhere.
+    """
+    file = Path(os.path.realpath(file)) if file.is_symlink() else file
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
@@ -377,18 +383,18 @@ def in_our_folder(folder: Path) -> Iterator[None]:
 
 
 def expanded(path: str | Path) -> Path:
-    """An absolute path, with `~` as the user's home; the home of an unknown user stays as it is typed."""
+    """Returns an absolute path, with `~` as the user's home; the home of an unknown user stays as it is typed."""
     return Path(os.path.expanduser(path)).absolute()
 
 
 def bytes_below(folder: Path) -> int:
-    """The size of all files of a folder on disk."""
+    """Returns the size of all files of a folder on disk."""
     # os.walk skips folders that vanish meanwhile; LanceDB replaces its files while it indexes.
     return sum(_file_bytes(os.path.join(inside, name)) for inside, _, names in os.walk(folder) for name in names)
 
 
 def _file_bytes(path: str) -> int:
-    """The size of a file; 0 if it is gone since it was listed."""
+    """Returns the size of a file; 0 if it is gone since it was listed."""
     try:
         return os.stat(path).st_size
     except OSError:

@@ -209,7 +209,7 @@ class Filters:
     collections: tuple[PathText, ...] = ()
 
     def asked_of(self, names: Iterable[str]) -> tuple[str | None, Filters]:
-        """The collection and the filters of a question to the named collections; without a name all are searched."""
+        """Returns collection and filters of a question to the named collections; without a name all are searched."""
         several = tuple(dict.fromkeys(names))
         if len(several) == 1:
             return several[0], self
@@ -307,7 +307,7 @@ class Evidence:
     stands_above: bool = False
 
     def of_documents(self, document_ids: Container[int]) -> Evidence:
-        """The part of it that comes from these documents."""
+        """Returns the part of it that comes from these documents."""
         places = [place for place, passage in enumerate(self.passages) if passage.document_id in document_ids]
         passages = tuple(self.passages[place] for place in places)
         quotes = tuple(
@@ -371,9 +371,9 @@ class SamplingParams:
     is_open_ended: bool = False
 
     def with_usable_beams(self) -> SamplingParams:
-        """Returns these, with one beam where none can be searched: for several answers, and for those of a given form.
+        """Returns these with one beam if beams cannot be searched: with several answers, a grammar or a schema.
 
-        For a number of beams that is only the usual one; one that was asked for is refused there.
+        Only for the usual number of beams; one that was requested explicitly is refused instead.
         """
         is_usable = self.num_answers == 1 and not (self.grammar or self.json_schema)
         return self if is_usable else replace(self, beam_width=1)
@@ -436,6 +436,28 @@ class Refresh:
     offset: int
     first_passage: int
     num_passages: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextUse:
+    """What filled the context of a model, in tokens, when its answer was complete; all 0 where no model answered.
+
+    Of `size`, the most that the model reads at a time, `instructions`, `passages` (also those of earlier questions),
+    `conversation` (all questions and the earlier answers) and `answer` (with its thoughts) are in use. At least
+    `reserve` is kept free for an answer. The oldest `turns_left_out` of the conversation did not fit.
+    """
+
+    size: int = 0
+    instructions: int = 0
+    passages: int = 0
+    conversation: int = 0
+    answer: int = 0
+    reserve: int = 0
+    turns_left_out: int = 0
+
+    @property
+    def used(self) -> int:
+        return self.instructions + self.passages + self.conversation + self.answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -533,7 +555,7 @@ class ModelShape:
         return sum(self.layer_bytes) + self.other_bytes
 
     def kv_bytes(self, num_cells: int) -> int:
-        """Bytes of an f16 KV cache of `num_cells` cells over all layers."""
+        """Returns bytes of an f16 KV cache of `num_cells` cells over all layers."""
         return num_cells * sum(self.kv_cell_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Sharing the cores between answers that are written and searches, as sharing.py decided.
+"""Shares the cores between answers that are written and searches, as sharing.py decides.
 
 The retrieval thread says when it searches; the generation thread asks before each step whether it may compute now, and
 before each pass with how many threads. Usable from any thread.
@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from engine.memory.sharing import UNMEASURED, Sharing, pass_threads
 from engine.yielding import at_most_threads
 
-# So long answers stand still for searches, where taking turns is the better way; a long one is bound by the disk.
+# The most that answers pause for searches if taking turns is better; a longer search is bound by the disk.
 MOST_WAIT_SECONDS = 1.0
-# A thread that waits looks so often whether anything else has come for it.
+# How often a waiting thread checks whether anything else has come for it.
 _LOOK_SECONDS = 0.02
-# How much of what differs a search corrects of how long they take.
+# The share of a deviation by which a search corrects the expected duration of searches.
 _LEARNING_RATE = 0.3
 
 
 class Cores:
-    """Who computes now; `sharing` is asked each time, so that it may change at any moment."""
+    """Knows who computes now; `sharing` is called each time, because it may change at any moment."""
 
     def __init__(
         self, sharing: Callable[[], Sharing] = lambda: UNMEASURED, clock: Callable[[], float] = time.monotonic
@@ -31,7 +31,7 @@ class Cores:
         self._sharing, self._clock = sharing, clock
         self._changed = threading.Condition()
         self._since: float | None = None
-        # What searches take, beside steps or not; None before the first.
+        # How long searches take, alongside steps or not; None before the first.
         self._usual_seconds: float | None = None
         # Since when the next step waits: one search may follow the other at once.
         self._held_since: float | None = None
@@ -39,9 +39,9 @@ class Cores:
 
     @contextmanager
     def searching(self) -> Iterator[None]:
-        """The retrieval thread searches; so many threads scan for it as it may have while answers are written."""
+        """Marks a search of the retrieval thread; while answers are written, fewer threads may scan for it."""
         if self._since is not None:
-            # Somebody is let by in the middle of it.
+            # Another question overtakes in the middle of it.
             yield
             return
         since = self._clock()
@@ -58,11 +58,11 @@ class Cores:
                 self._changed.notify_all()
 
     def begin_step(self) -> None:
-        """A step is about to be computed."""
+        """Notes that a step is about to be computed."""
         self._is_writing, self._held_since = True, None
 
     def threads_for(self, reading_seconds: float) -> int | None:
-        """The threads of a pass that reads prompts for so long, as `pass_threads` has it."""
+        """Returns the threads of a pass that reads prompts for `reading_seconds`; see `pass_threads`."""
         since = self._since
         if since is None:
             return None
@@ -70,11 +70,11 @@ class Cores:
         return pass_threads(self._sharing(), reading_seconds, left_seconds)
 
     def rest(self) -> None:
-        """Nothing is being written."""
+        """Notes that nothing is being written."""
         self._is_writing, self._held_since = False, None
 
     def may_step(self) -> bool:
-        """Whether the next step's turn has come; waits for a moment where it has not, so ask again."""
+        """Returns whether the next step may be computed; if not, it has waited a moment, and is to be called again."""
         if not self._is_searching or not self._sharing().in_turn:
             return True
         with self._changed:

@@ -42,7 +42,7 @@ class Door:
     """Listens from its creation until it is closed; created by the process that holds the library."""
 
     def __init__(self, home: Home, receive: Callable[[socket.socket], None]) -> None:
-        """`receive` is called for each guest, on a thread of its own, and may take as long as the guest stays.
+        """Starts to listen; `receive` is called on a thread for each guest, and may take as long as the guest stays.
 
         Raises:
             OSError: No socket can be opened here.
@@ -118,7 +118,7 @@ class Door:
 
 
 def knock(home: Home) -> socket.socket | None:
-    """A connection to the engine that holds the library; None if no engine of ours listens."""
+    """Connects to the engine that holds the library; None if no engine of ours listens."""
     try:
         told = json.loads((home.library / FILE).read_bytes())
         address, key = told["address"], bytes.fromhex(told["key"])
@@ -141,7 +141,7 @@ def hang_up(connection: socket.socket) -> None:
 
 
 def _is_known(connection: socket.socket, key: bytes) -> bool:
-    """The engine's side: whether a guest has the key; proves to it then that we have it as well."""
+    """Returns whether a guest has the key (the engine's side), and proves to it that we have it as well."""
     ours = secrets.token_bytes(_NONCE_BYTES)
     try:
         connection.settimeout(HANDSHAKE_S)
@@ -157,7 +157,7 @@ def _is_known(connection: socket.socket, key: bytes) -> bool:
 
 
 def _knows_us(connection: socket.socket, key: bytes) -> bool:
-    """The guest's side of the same exchange."""
+    """Does the same on the guest's side."""
     ours = secrets.token_bytes(_NONCE_BYTES)
     try:
         connection.settimeout(HANDSHAKE_S)
@@ -234,7 +234,7 @@ def _connected(address: Address) -> socket.socket:
 
 
 def _remove(home: Home) -> None:
-    """The file, and the socket that it names."""
+    """Deletes the file, and the socket that it names."""
     file = home.library / FILE
     with suppress(OSError, ValueError, TypeError, KeyError):
         _remove_socket(json.loads(file.read_bytes())["address"])

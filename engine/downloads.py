@@ -49,7 +49,7 @@ class Speed:
         self._samples: deque[tuple[float, int]] = deque()
 
     def note(self, num_bytes: int) -> float | None:
-        """Bytes per second, given how many there are now; None while it is unknown."""
+        """Returns bytes per second, given how many there are now; None while it is unknown."""
         now, samples = self._clock(), self._samples
         if samples and num_bytes < samples[-1][1]:
             samples.clear()
@@ -76,7 +76,7 @@ class _Job(Generic[Wanted]):
     num_bytes: int = 0
 
     def wait_s(self, now: float, now_at: float) -> float:
-        """How long it is to wait, by the clock that says less: a clock that was set back delays nothing."""
+        """Returns how long it is to wait, by the clock that says less: a clock that was set back delays nothing."""
         return min(self.due - now, self.due_at - now_at)
 
 
@@ -156,7 +156,7 @@ class Downloads(Generic[Wanted]):
         self._tell()
 
     def now(self) -> dict[str, Download]:
-        """The state of all downloads since the start, by source."""
+        """Returns the state of all downloads since the start, by source."""
         with self._lock:
             return {str(source): download for source, download in self._told.items()}
 
@@ -187,7 +187,7 @@ class Downloads(Generic[Wanted]):
                 self._end(job, partial(_failed, failure))
 
     def _next(self) -> _Job[Wanted] | None:
-        """The first one that is due; None when none waits any more."""
+        """Waits for the first one that is due, and returns it; None when none waits any more."""
         while True:
             with self._changed:
                 waiting = [job for job in self._waiting if not job.is_cancelled.is_set()]
@@ -209,7 +209,7 @@ class Downloads(Generic[Wanted]):
                 self._tell()
 
     def _follow_clock(self, waiting: Sequence[_Job[Wanted]], now: float, now_at: float) -> bool:
-        """Corrects the announced times of retries after the clock was set back; whether any has changed."""
+        """Corrects the announced times of retries after the clock was set back; returns whether any has changed."""
         were_late = [job for job in waiting if job.due_at - now_at > job.due - now + _TELL_SHIFT_SECONDS]
         for job in were_late:
             job.due_at = now_at + job.due - now

@@ -1,6 +1,6 @@
 """Ask every file: one question, put to each document separately; this creates a backlog on a desktop.
 
-A chat rests on the passages that fit best, wherever they are: "Which of these contracts run out this year?" needs an
+A chat is based on the passages that fit best, wherever they are: "Which of these contracts run out this year?" needs an
 answer from each of them. Only some are under way at a time, so that a library of ten thousand documents fills no queue,
 and stopping takes effect soon. The questions of a script's batch are asked in the same way. A model that is unavailable
 is tried once, and not again for each question.
@@ -27,7 +27,7 @@ Asked = TypeVar("Asked")
 
 
 def confined_to(document: Document) -> Filters:
-    """What has a question answered from this document alone, also once it is renamed; its words confine nothing."""
+    """Returns filters that limit a question to this document, even once it is renamed; its words filter nothing."""
     return Filters(document_ids=(document.document_id,), reads_question=False)
 
 
@@ -44,10 +44,10 @@ def ask_each(
 
     Args:
         several: Documents, or whatever is asked, in this order; answers come in the order in which they end.
-        ask: Makes the question to one of them, with the id that it is to have.
-        submit: Queues it. What either refuses (the document was removed meanwhile) has failed.
+        ask: Makes the question to one of them, with the given id.
+        submit: Queues it. A question that either of them refuses (the document was removed meanwhile) has failed.
         cancel: Ends one soon.
-        subscribe: Has a listener called with every event, on any thread, until the returned function is called.
+        subscribe: Calls a listener with every event, on any thread, until the returned function is called.
     """
     waiting, asking = iter(several), _Asking(ask, submit, cancel)
     unsubscribe = subscribe(asking.listen)
@@ -97,7 +97,7 @@ class _Asking(Generic[Asked]):
             self._ends.put(AnswerFailed(question_id, error))
 
     def next_end(self) -> tuple[Asked, AnswerEnded]:
-        """The next question that ends, which is waited for."""
+        """Waits for the next question to end, and returns it."""
         end = next_of(self._ends)
         fault = self._fault_of(end)
         return self._open.pop(end.question_id), end if fault is None else AnswerFailed(end.question_id, fault)
@@ -107,7 +107,7 @@ class _Asking(Generic[Asked]):
             self._cancel(question_id)
 
     def _fault_of(self, end: AnswerEnded) -> ModelError | None:
-        """Why the model of this question is unavailable; all other open questions to it are cancelled then."""
+        """Returns why the model of this question is unavailable, and then cancels all other open questions to it."""
         model = self._models.pop(end.question_id, None)
         if model is None:
             return None
@@ -122,7 +122,7 @@ class _Asking(Generic[Asked]):
 def until_model_fails(
     ends: Generator[tuple[Asked, AnswerEnded], None, None],
 ) -> Generator[tuple[Asked, AnswerEnded], None, None]:
-    """The same, for questions to one model: its fault ends all of them at once, instead of thousands failing in turn.
+    """Yields the same, for questions to one model: its fault ends all at once, instead of thousands failing in turn.
 
     Raises:
         ModelError: The model is unavailable; what is under way is cancelled.

@@ -46,7 +46,7 @@ class Embedding:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embedding")
 
     def embed(self, texts: Sequence[str]) -> Future[Embedded]:
-        """A future of the vectors of texts of any length; cancelled before their turn, they are not computed.
+        """Returns a future of the vectors of texts of any length; if it is cancelled in time, they are not computed.
 
         The future raises EmbedderUnavailable where the model cannot be loaded.
 

@@ -105,7 +105,7 @@ class NothingThere(LibraryError):
 
     @classmethod
     def any_more(cls) -> NothingThere:
-        """For a document that has been removed."""
+        """Makes the error for a document that has been removed."""
         return cls("The document is not in the library any more.", "The library page lists what is.")
 
 
@@ -118,7 +118,7 @@ class HomeUnusable(LibraryError):
 
     @classmethod
     def by(cls, error: OSError, path: Path) -> HomeUnusable:
-        """`path` is named if the system's error names no file."""
+        """Makes the error; `path` is named if the system's error names no file."""
         return cls(
             f"Ragdoll cannot use {error.filename or path}: {error.strerror or error}.",
             "Make it writable or move it away, or set RAGDOLL_HOME to another folder.",
@@ -281,7 +281,7 @@ class WeightsNotRead(DecodeFailed):
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error of the system, of SQLite or of LanceDB means that a disk has no room (or a quota is used up)."""
+    """Returns whether an error of the system, SQLite or LanceDB means that a disk is full (or a quota used up)."""
     if isinstance(error, DiskFull):
         return True
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -292,7 +292,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Which value pydantic refused first, and why, for the middle of a sentence."""
+    """Returns which value pydantic refused first, and why, for the middle of a sentence."""
     fault = error.errors()[0]
     place = ".".join(str(part) for part in fault["loc"])
     # What JSON calls it.

@@ -1,7 +1,7 @@
 """Memory that will be needed: what libraries and the embedding model take once they are used.
 
-A model may be placed before they are there. Were their room given to it, they would find none when they come, and the
-system would end the engine. So what they took the last time is remembered, and counts until they are there again.
+A model may be placed before they are loaded. If it got their room, they would find none when they come, and the system
+would kill the engine. So what they took the last time is remembered, and counts until they are loaded again.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from engine.errors import RagdollError
 
 log = logging.getLogger(__name__)
 
-# Who comes when the stores are opened; before they ever were, about half as much again as they take with the default
-# model. What many documents bring comes only where there is room (embedder/model.py).
+# The owners that come when the stores are opened, with about 1.5 times what they take with the default model, until
+# they were measured. What many documents bring comes only if there is room (embedder/model.py).
 USUAL_BYTES: Mapping[str, int] = {"runtime": 320 * MIB, "embedder": 128 * MIB}
-# What differs by less is no news.
+# Smaller differences are ignored.
 NEWS_BYTES = 32 * MIB
 
 
 class Foreseen:
-    """Safe from any thread. The file is written when more was taken than it says, and when a run begins with less."""
+    """What each owner is expected to take. Safe from any thread.
+
+    The file is written when more was taken than it says, and when a run begins with less.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -36,7 +39,7 @@ class Foreseen:
         self._seen: dict[str, int] = {}
 
     def with_what_comes(self, spans: Iterable[Span]) -> tuple[Span, ...]:
-        """The spans of a process whose libraries are not all there yet, as they will be: one of main memory for each.
+        """Returns the spans as they will be once all libraries are loaded: one of main memory for each owner.
 
         `spans` has at most one span for an owner and tier.
         """
@@ -46,7 +49,7 @@ class Foreseen:
         return (*grown, *(Span(owner, "all of it", "ram", self._expected[owner]) for owner in sorted(missing)))
 
     def note(self, spans: Iterable[Span]) -> None:
-        """They are there, and take this much; the most of a run is what the next one expects."""
+        """Records what owners take that are loaded; the maximum of a run is what the next one expects."""
         with self._lock:
             for span in spans:
                 if span.tier == "ram" and span.owner in USUAL_BYTES:
@@ -70,7 +73,7 @@ class Foreseen:
 
 
 def _read(file: Path) -> dict[str, int]:
-    """What an earlier run noted down; nothing where that is not there or not ours."""
+    """Returns what an earlier run recorded; nothing if there is no such file, or it is invalid."""
     try:
         noted = json.loads(file.read_bytes())
         return {owner: int(noted[owner]) for owner in USUAL_BYTES if int(noted[owner]) >= 0}

@@ -1,4 +1,4 @@
-"""Downloading models: the catalogue as it stands here, files of the hub on their way to the list, and deleting them.
+"""Downloading models: the catalogue with the state of each, downloads from the hub to the list, and deleting them.
 
 Nothing is sent to the hub unless the user wants a model from it, or a list of those in a repository.
 """
@@ -31,7 +31,7 @@ LET_GO_SECONDS = 10.0
 
 
 class Getting:
-    """From any thread."""
+    """Lists, downloads and deletes models that write answers. From any thread."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Getting:
 
         Args:
             home: Our folders.
-            settings: Those in force.
+            settings: The settings in force.
             choice: Keeps the list of models.
             publish: Where events go.
             let_go: Frees a model that no user waits for, and says whether it is free.
@@ -54,7 +54,7 @@ class Getting:
         self._downloads = Downloads(self._fetched, publish)
 
     def catalogue(self) -> tuple[CatalogueEntry, ...]:
-        """The known models: about how large each is, how it would run here, and the progress of its download."""
+        """Returns the known models: about how large each is, how it would run here, and how far its download is."""
         told = self._downloads.now()
         stand = [self._standing(Source.parse(known.source), told, known.file) for known in CATALOGUE]
         entries = self._choice.to_be_had([(known, place) for known, (place, _) in zip(CATALOGUE, stand, strict=True)])
@@ -64,19 +64,19 @@ class Getting:
         )
 
     def others(self) -> tuple[CatalogueEntry, ...]:
-        """Models outside the catalogue that are being downloaded, were stopped, or are here in part."""
+        """Returns models outside the catalogue that are being downloaded, were stopped, or are here in part."""
         told, known = self._downloads.now(), {one.source for one in CATALOGUE}
         begun = {*map(Source.parse, told), *(source for folder in self._folders for source in begun_below(folder))}
         entries = [self._described(Offer(source, 0)) for source in sorted(begun, key=str) if str(source) not in known]
         return tuple(one for one in entries if one.download.problem or one.download.state not in ("absent", "there"))
 
     def look_up(self, name: str) -> HubFiles:
-        """What the link or the name of a model refers to: one file, or those of a repository to choose from.
+        """Returns what the link or the name of a model refers to: one file, or those of a repository to choose from.
 
         The hub is asked only for those of a repository.
 
         Raises:
-            BadRequest: Nothing is called so.
+            BadRequest: Nothing has this name.
             DownloadFailed: The hub has no such repository or no model in it, or cannot be reached.
         """
         meant = self._meant(name)
@@ -86,7 +86,7 @@ class Getting:
         return HubFiles(folder=str(meant), files=tuple(self._with_fit(map(self._described, offers), meant)))
 
     def search(self, words: str) -> tuple[HubRepository, ...]:
-        """The repositories of the hub whose names match some words, which are sent to it; at least one.
+        """Returns the repositories of the hub whose names match some words, which are sent to it; at least one.
 
         Raises:
             BadRequest: There are no words.
@@ -122,7 +122,7 @@ class Getting:
             Where it is.
 
         Raises:
-            BadRequest: Nothing is called so.
+            BadRequest: Nothing has this name.
             DownloadFailed: The hub does not deliver it, or the file is not what the hub says it has.
             DiskFull: There is no room for it.
             ModelFileInvalid: It was downloaded, but cannot be used.
@@ -133,7 +133,7 @@ class Getting:
         return self._places_of(source)[0]
 
     def on_shelf(self) -> tuple[ModelEntry, ...]:
-        """The models on the list, and what deleting each would free."""
+        """Returns the models on the list, and what deleting each would free."""
         return tuple(
             entry.model_copy(update={"deletable_bytes": found.num_bytes})
             if (found := self._deletable(Path(entry.path))) is not None
@@ -142,7 +142,7 @@ class Getting:
         )
 
     def elsewhere(self) -> tuple[FoundModel, ...]:
-        """Models on this computer that are not on the list, found where applications keep them."""
+        """Returns models on this computer that are not on the list, found where applications keep them."""
         return self._choice.elsewhere(self._folders)
 
     def delete(self, path: Path) -> None:
@@ -192,7 +192,7 @@ class Getting:
         return deletable(path, self._folders)
 
     def _names_of(self, path: Path, found: Deletable) -> list[Path]:
-        """All paths of a model on the list: because of links and several files, there may be more than one."""
+        """Returns all paths of a model on the list, of which links and several files can make more than one."""
         models = self._settings()
         others = [Path(one) for one in dict.fromkeys((*models.known, models.current)) if one and Path(one) != path]
         return [path, *(other for other in others if _leads_to(other, found.files))]
@@ -216,7 +216,7 @@ class Getting:
         return meant
 
     def _places_of(self, source: Source) -> list[Path]:
-        """Where each of its files, or a part of it, is or will be."""
+        """Returns where each of its files, or a part of it, is or will be."""
         return [_where_it_lies(places) for places in zip(*map(source.pieces_below, self._folders), strict=True)]
 
     def _fetched(self, source: Source, pause: Pause) -> Generator[Fetched, None, None]:
@@ -260,7 +260,7 @@ class Getting:
             yield from carry(moves)
 
     def _standing(self, source: Source, told: dict[str, Download], pattern: str) -> tuple[Path, Download]:
-        """Where its file is or will be, and its progress; `pattern` is the ending of paths on the list."""
+        """Returns where its file is or will be, and its progress; `pattern` is the ending of paths on the list."""
         listed = (path for path in map(Path, self._settings().known) if path.match(pattern))
         # A file that was removed from its folder is still listed, and another folder may have it.
         there = next((path for path in listed if path.is_file()), None)
@@ -271,14 +271,14 @@ class Getting:
         return places[0], download if download.is_under_way else _as_it_lies(places, download)
 
     def _described(self, offer: Offer) -> CatalogueEntry:
-        """A model of which at most the size is known."""
+        """Returns a model of which at most the size is known."""
         place, download = self._standing(offer.source, self._downloads.now(), str(offer.source))
         name = offer.source.file.rpartition("/")[2].removesuffix(".gguf")
         model = ModelEntry(path=str(place), name=name, file_bytes=offer.num_bytes or download.total_bytes)
         return CatalogueEntry(source=str(offer.source), model=model, download=download, is_estimate=False)
 
     def _with_fit(self, entries: Iterable[CatalogueEntry], folder: Folder) -> Iterable[CatalogueEntry]:
-        """The same, with how they would run here, if the catalogue knows the model."""
+        """Adds how they would run here, if the catalogue knows the model."""
         known, entries = in_repository(folder.repo), list(entries)
         if known is None:
             return entries
@@ -299,13 +299,13 @@ def _leads_to(path: Path, files: Sequence[Path]) -> bool:
 
 
 def _where_it_lies(places: Sequence[Path]) -> Path:
-    """The first place with the file, otherwise with a part of it, otherwise the first."""
+    """Returns the first place with the file, otherwise with a part of it, otherwise the first."""
     whole = (place for place in places if place.is_file())
     return next(whole, None) or next((place for place in places if parts_of(place)), places[0])
 
 
 def _as_it_lies(places: list[Path], told: Download) -> Download:
-    """The state of a download that is not in progress, by what is on the disk."""
+    """Returns the state of a download that is not in progress, by what is on the disk."""
     whole = [place.stat().st_size for place in places if place.is_file()]
     parts = [max((part.stat().st_size for part in parts_of(place)), default=0) for place in places]
     num_bytes = sum((*whole, *parts)) if len(whole) < len(places) else 0

@@ -17,7 +17,7 @@ from engine.protocol import EmbedderEntry
 
 
 class GettingEmbedders(GettingFolders[EmbedderEntry]):
-    """What is fetched is used: the library moves to it."""
+    """Downloads embedding models; the library moves to one that was downloaded."""
 
     kind = Kind(
         folder="embedders",

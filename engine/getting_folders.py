@@ -69,7 +69,7 @@ class GettingFolders(ABC, Generic[Entry]):
 
         Args:
             home: Our folders.
-            settings: Those in force.
+            settings: The settings in force.
             use: Starts using the model in a folder.
             used: The models in use, as settings name them.
             publish: Where events go.
@@ -78,7 +78,7 @@ class GettingFolders(ABC, Generic[Entry]):
         self._downloads: Downloads[Folder] = Downloads(self._fetched, publish, told_as=self.kind.told_as)
 
     def entries(self) -> tuple[Entry, ...]:
-        """The known models, followed by others that are here or being downloaded; the hub is not asked."""
+        """Returns the known models, followed by others that are here or being downloaded; the hub is not asked."""
         told = self._downloads.now()
         repos = [one.repo for one in self.kind.catalogue]
         others = sorted({*told, *self._on_disk()}.difference(repos))
@@ -128,7 +128,7 @@ class GettingFolders(ABC, Generic[Entry]):
         """Downloads a model and uses it; yields its progress, and returns its folder. If closed, it keeps what is here.
 
         Raises:
-            BadRequest: Nothing is called so.
+            BadRequest: Nothing has this name.
             DownloadFailed: The hub does not deliver it, or a file is not what the hub says it has.
             DiskFull: There is no room for it.
             EmbedderUnavailable: It is not of this kind.
@@ -149,7 +149,7 @@ class GettingFolders(ABC, Generic[Entry]):
 
     @abstractmethod
     def _needed(self, repo: str, files: Iterable[str], first: Path) -> Needed:
-        """The files to download, according to `first`. Raises EmbedderUnavailable if it is not of this kind."""
+        """Returns the files to download, according to `first`. Raises EmbedderUnavailable if it is not of this kind."""
 
     @abstractmethod
     def _require_plain(self, repo: str, coming: Path) -> None:
@@ -169,7 +169,7 @@ class GettingFolders(ABC, Generic[Entry]):
 
     @abstractmethod
     def _entry(self, folder: Folder, told: Download) -> Entry:
-        """Its entry on the list: `_facts` and more."""
+        """Returns its entry on the list: `_facts` and more."""
 
     # --- inside ---
 
@@ -183,16 +183,16 @@ class GettingFolders(ABC, Generic[Entry]):
         return [folder / self.kind.folder for folder in self._home.model_folders(self._settings())]
 
     def _place(self, folder: Folder) -> Path:
-        """The folder in which it is or will be."""
+        """Returns the folder in which it is or will be."""
         places = [base / str(folder) for base in self._folders]
         return next((place for place in places if place.is_dir()), places[0])
 
     def _begun(self, folder: Folder) -> list[Path]:
-        """Where its download may be, in the present folder of models or an earlier one."""
+        """Returns where its download may be, in the present folder of models or an earlier one."""
         return [base / _COMING / str(folder) for base in self._folders]
 
     def _on_disk(self) -> set[str]:
-        """Repositories of which at least a part is here."""
+        """Returns repositories of which at least a part is here."""
         found = [path for base in self._folders for path in (*base.glob("*/*"), *(base / _COMING).glob("*/*"))]
         names = {"/".join(path.parts[-2:]) for path in found if path.is_dir() and path.parent.name != _COMING}
         return {name for name in names if self._is_name(name)}
@@ -260,7 +260,7 @@ class GettingFolders(ABC, Generic[Entry]):
             raise
 
     def _facts(self, folder: Folder, told: Download) -> dict[str, Any]:
-        """The fields of an entry of any kind."""
+        """Returns the fields of an entry of any kind."""
         known, place = known_in(self.kind.catalogue, str(folder)), self._place(folder)
         download = told if told.is_under_way else self._as_it_lies(folder, told)
         return {
@@ -278,7 +278,7 @@ class GettingFolders(ABC, Generic[Entry]):
         return bytes_below(place) if self._is_ours(place) and not self._is_used(place) else 0
 
     def _is_ours(self, place: Path) -> bool:
-        """Whether it is where we put it: links of folders may lead to places that are not ours."""
+        """Returns whether it is where we put it: links of folders may lead to places that are not ours."""
         with suppress(OSError, RuntimeError):
             base = next(base for base in self._folders if place.is_relative_to(base))
             return place.is_dir() and place.resolve() == base.resolve() / place.relative_to(base)
@@ -303,7 +303,7 @@ class GettingFolders(ABC, Generic[Entry]):
 
 
 def _missing(files: dict[str, HubFile], names: tuple[str, ...], base: Path) -> list[HubFile]:
-    """The files that are not below `base` yet, or differ from those on the hub."""
+    """Returns the files that are not below `base` yet, or differ from those on the hub."""
     return [files[name] for name in names if not is_as_told(files[name].source.below(base), files[name])]
 
 

@@ -16,7 +16,7 @@ from engine.protocol import RerankerEntry
 
 
 class GettingRerankers(GettingFolders[RerankerEntry]):
-    """What is fetched is used from the next search on."""
+    """Downloads rerankers; one that was downloaded is used from the next search on."""
 
     kind = Kind(
         folder="rerankers",
@@ -38,7 +38,7 @@ class GettingRerankers(GettingFolders[RerankerEntry]):
         reranker_repository.require_plain(repo, coming)
 
     def _complete(self, folder: Folder, coming: Path) -> None:
-        """All that is known of it is in its files."""
+        """Adds nothing: all that is known of it is in its files."""
 
     def _on_trial(self, coming: Path) -> Generator[None, None, None]:
         yield from tried(reranker_spec.resolve(str(coming)).folder, "reranker")

@@ -2,8 +2,8 @@
 
 The threads of a pass wait for each other some hundred times in it, so one whose core is busy delays all: alongside
 files that were being indexed, a question to a 1B model on two cores began to be answered after 24 s instead of 4, and a
-token took three times as long. A low priority would not do: a question's own embedding would wait with the documents.
-One taken core does as much harm as all of them, so documents have all of theirs for a moment, and then rest.
+token took three times as long. With a low priority, a question's own embedding would wait together with the documents.
+One busy core does as much harm as all of them, so documents get all of theirs for a moment, and then rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOOK_SECONDS = 0.05
 
 
 class GivingWay:
-    """One for all threads that embed documents; `share` says what they may take of the time now, 1 for all of it."""
+    """Shared by all threads that embed documents; `share` returns the share of the time that they may take now."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class GivingWay:
         return self._share() >= 1
 
     def working_seconds(self) -> float:
-        """A clock for embedding rates and ETAs: it runs at the speed that documents are allowed.
+        """Returns seconds for embedding rates and ETAs, which pass at the speed that documents are allowed.
 
-        The present speed counts for the whole time since the last call: to be called often.
+        The present speed counts for the whole time since the last call, so call it often.
         """
         with self._lock:
             now = self._clock()
@@ -55,7 +55,7 @@ class GivingWay:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Surrounds the computing of one batch: first waits until the rest after the last one is over."""
+        """Surrounds the computation of one batch: first waits until the rest after the last one is over."""
         while not self.is_free and self._clock() < self._free_at:
             self._sleep(_LOOK_SECONDS)
         begun = self._clock()
@@ -68,7 +68,7 @@ class GivingWay:
 
 
 def share_beside(placement: Placement | None) -> float:
-    """The share of time for documents while a model with this placement answers; None: no model is loaded yet."""
+    """Returns the share of time for documents while a model with this placement answers; None: none is loaded yet."""
     if placement is None:
         return SHARE_BESIDE_COMPUTING
     if placement.embedder_on_gpu or placement.layers_on_gpu == placement.num_layers:
@@ -78,5 +78,5 @@ def share_beside(placement: Placement | None) -> float:
 
 
 def rest_seconds(computed_seconds: float, share: float) -> float:
-    """How long to rest after computing, so that no more than `share` of the time is computed."""
+    """Returns how long to rest after computing, so that no more than `share` of the time is computed."""
     return min(MOST_REST_SECONDS, computed_seconds * (1 / share - 1))

@@ -1,8 +1,7 @@
 """Changing to another placement in two phases: parts that shrink go first, parts that grow follow once there is room.
 
-The generation thread and the index are the two that change. Nobody waits here: each call does what can be done now,
-and what could not be done is tried again at the next; what was refused for some seconds is given up, and everybody
-keeps the size it has.
+The generation thread and the index are the two that change. Nothing here waits: each call does what can be done now,
+and the next call retries the rest; what was refused for some seconds is given up, and all parts keep their size.
 """
 
 from __future__ import annotations
@@ -17,30 +16,30 @@ from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 
 REFUSED_SECONDS = 5.0
-# A placement that was asked for and of which nothing was heard: the thread ended, or was busy for very long.
+# A requested placement of which nothing was reported: the thread ended, or was busy for very long.
 UNHEARD_SECONDS = 120.0
 
-# Bounds of what is kept that differ by less are the same: what is free on a disk changes all the time.
+# Bounds of kept data that differ by less count as the same: free disk space changes all the time.
 SAME_SHARE = 0.05
 
 Progress = Literal["under_way", "done", "refused"]
 
 
 class Movers(Protocol):
-    """Who carries a placement out; each call returns soon, whatever it takes."""
+    """Carries out a placement; each call returns soon, however long the work takes."""
 
     def apply(self, placement: Placement, path: Path) -> None:
-        """Has the model at `path` taken to this placement between two steps; refused where another is loaded."""
+        """Moves the model at `path` to this placement between two steps; refused if another model is loaded."""
 
     def set_index_bytes(self, num_bytes: int) -> None:
-        """What partitions may hold in memory, from the next sweep on; the ledger tells when memory is given back."""
+        """Sets what partitions may hold in memory from the next sweep on; the ledger shows when memory is freed."""
 
     def move_embedder(self, to_gpu: bool) -> None:
-        """Has the embedder computed on the graphics card or in memory, from the next batch on."""
+        """Moves the embedder to the graphics card or to memory, from the next batch on."""
 
     @property
     def is_embedder_moving(self) -> bool:
-        """Whether it is on its way: the batch that it waits for may be long, and so may a card that is started."""
+        """Whether the embedder is moving: it waits for a batch, and starting a card may take long."""
         ...
 
 
@@ -48,7 +47,7 @@ class Movers(Protocol):
 class Here:
     """What is in force: the model's placement, what the index may hold, and where the embedder is.
 
-    The placement has an embedder as it was planned, of `embedder_bytes`; only `embedder_on_gpu` is true of it.
+    The placement has the embedder, of `embedder_bytes`, where it was planned; `embedder_on_gpu` says where it is.
     """
 
     placement: Placement
@@ -68,16 +67,17 @@ class Here:
 
     @property
     def _strayed_bytes(self) -> int:
-        """What of the embedder is on the card and was not planned there; less than nothing for the contrary."""
+        """The bytes of an embedder that is on the card but was not planned there; negative in the opposite case."""
         return (self.embedder_on_gpu - self.placement.embedder_on_gpu) * self.embedder_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """A placement on its way, `since` when something of it was asked for, or came, last.
+    """A change to a placement in progress; `since` is when a part of it was last requested or completed.
 
-    `path` is the model it was planned for. `is_asked`: the generation thread knows of it, and will tell how it went;
-    `has_come`: the model lies so. `is_moving`: the embedder has been asked to, and was `moving_at` that time still.
+    `path` is the model it was planned for. `is_asked`: the generation thread knows of it, and will report the result;
+    `has_come`: the model is placed so. `is_moving`: the embedder has been asked to move, and was still moving at
+    `moving_at`.
     """
 
     wanted: Placement
@@ -90,19 +90,19 @@ class HandOver:
 
 
 def is_there(here: Here, wanted: Placement) -> bool:
-    """Whether all that can be moved is where it is wanted."""
+    """Returns whether all that can be moved is where it is wanted."""
     is_beside = here.index_bytes == wanted.index_bytes and here.embedder_on_gpu == wanted.embedder_on_gpu
     return is_beside and is_same_model(here.placement, wanted)
 
 
 def is_free(here: Here, wanted: Placement) -> bool:
-    """Whether nothing but bounds of what is kept differs: no answer pauses for it."""
+    """Returns whether nothing but bounds of kept data differs, for which no answer pauses."""
     kept = replace(here.placement, kv_ram_bytes=wanted.kv_ram_bytes, kv_disk_bytes=wanted.kv_disk_bytes)
     return is_same_model(kept, wanted)
 
 
 def is_same_model(placement: Placement, wanted: Placement) -> bool:
-    """Whether the generation thread has nothing to do that is worth it."""
+    """Returns whether the generation thread has nothing to do that is worth it."""
     bounds = (
         (placement.kv_ram_bytes, wanted.kv_ram_bytes),
         (placement.kv_disk_bytes, wanted.kv_disk_bytes),
@@ -113,12 +113,12 @@ def is_same_model(placement: Placement, wanted: Placement) -> bool:
 def step(
     over: HandOver, here: Here, movers: Movers, ledger: Ledger, room: Callable[[Tier], int], now: float
 ) -> tuple[HandOver, Progress]:
-    """Does what can be done of it now.
+    """Does what can be done of a change now.
 
     Args:
-        over: What is on its way.
+        over: The change in progress.
         here: What is in force.
-        movers: Who carries it out.
+        movers: Carry it out.
         ledger: Reserves room.
         room: What may be held of a tier, in bytes.
         now: Seconds of any clock.
@@ -131,7 +131,7 @@ def step(
     if not is_same_model(here.placement, over.wanted):
         return _model(over, here, movers, ledger, room, now)
     if over.is_asked and not over.has_come:
-        # However long the model took: what comes after it has not been waited for yet.
+        # However long the model took, waiting for what follows begins now.
         over = replace(over, has_come=True, since=now)
     if over.wanted.embedder_on_gpu and not here.embedder_on_gpu:
         has_room = over.is_moving or _has_room({"gpu": here.embedder_bytes}, ledger, room)
@@ -155,7 +155,7 @@ def _model(
     }
     if not _has_room(growth, ledger, room):
         return over, _patience(over, now)
-    # Without a model a placement has nothing of one, so nothing differs.
+    # Without a model, no placement has any part of one, so nothing differs.
     assert over.path is not None
     movers.apply(over.wanted, over.path)
     return replace(over, is_asked=True, since=now), "under_way"
@@ -168,12 +168,12 @@ def _embedder(over: HandOver, movers: Movers, now: float) -> tuple[HandOver, Pro
     if movers.is_embedder_moving:
         over = replace(over, moving_at=now)
         return over, "refused" if now - over.since >= UNHEARD_SECONDS else "under_way"
-    # It is where it was; what is in force may be from just before it came.
+    # It has not moved; but what is in force may have been read just before it did.
     return over, "refused" if now - over.moving_at >= REFUSED_SECONDS else "under_way"
 
 
 def _has_room(growth: Mapping[Tier, int], ledger: Ledger, room: Callable[[Tier], int]) -> bool:
-    """Whether all of it can be had. What is promised is not held on to: whoever grows enters it as it takes it."""
+    """Returns whether there is room for all of it. Nothing stays reserved: each part enters what it takes."""
     wanted = {tier: num_bytes for tier, num_bytes in growth.items() if num_bytes > 0}
     promises = [ledger.reserve(tier, num_bytes, room(tier)) for tier, num_bytes in wanted.items()]
     for promise in promises:
@@ -187,14 +187,14 @@ def _patience(over: HandOver, now: float) -> Progress:
 
 
 def _of_model(placement: Placement, tier: Literal["gpu", "ram"], embedder_bytes: int) -> int:
-    """What of a tier the generation thread changes."""
+    """Returns the part of a tier that the generation thread changes: without the index and the embedder."""
     has_embedder = placement.embedder_on_gpu == (tier == "gpu")
     planned = placement.gpu_bytes if tier == "gpu" else placement.ram_bytes - placement.index_bytes
     return planned - has_embedder * embedder_bytes
 
 
 def _moved(placement: Placement) -> tuple[object, ...]:
-    """What there is to a placement that the generation thread carries out, besides bounds of what is kept."""
+    """Returns what the generation thread carries out of a placement, apart from bounds of kept data."""
     return (
         placement.n_gpu_layers,
         placement.streamed_layers,
@@ -208,7 +208,7 @@ def _moved(placement: Placement) -> tuple[object, ...]:
         placement.num_cells,
         placement.context_tokens,
         placement.n_ubatch,
-        # Nothing moves for these, but what is told of it is another.
+        # Nothing moves for these, but users are told something else.
         placement.num_concessions,
         bool(placement.offer),
     )

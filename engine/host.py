@@ -63,7 +63,7 @@ class Host:
             self._guests.enter_context(listening(self._desk, self._engine))
 
     def publish(self, event: Event) -> None:
-        """The engine's listener: called on its threads, so it only queues."""
+        """Receives the engine's events, on its threads, so it only queues."""
         self._window.publish(event)
 
     def serve(self, stream: BinaryIO) -> None:
@@ -76,7 +76,7 @@ class Host:
 
     def close(self) -> None:
         """Ends the engine and writes the remaining messages."""
-        # First of all: guests shall learn that the engine ends, not that each of their questions was stopped.
+        # First of all, so that guests learn that the engine ends, and not that each of their questions was stopped.
         self._guests.close()
         if self._engine is not None:
             # Requests that are being carried out may be waiting for what gives way to questions.

@@ -14,7 +14,7 @@ from engine.metrics import Timeline
 
 @dataclass(slots=True, eq=False)
 class QuestionInFlight:
-    """`cancelled` is looked at between retrieval batches and between ubatches."""
+    """A question with its clock and flag; `cancelled` is checked between retrieval batches and between ubatches."""
 
     question: Question
     timeline: Timeline = field(default_factory=Timeline)

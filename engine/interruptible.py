@@ -18,14 +18,14 @@ Value = TypeVar("Value")
 
 
 def result_of(awaited: Future[Value]) -> Value:
-    """Its result once it is there. Raises what the future does."""
+    """Waits for the future, and returns its result. Raises what the future does."""
     while not awaited.done():
         wait((awaited,), LOOK_SECONDS)
     return awaited.result()
 
 
 def next_of(queue: SimpleQueue[Value]) -> Value:
-    """What the queue gives next, once there is something."""
+    """Waits until the queue has something, and returns it."""
     while True:
         try:
             return queue.get(timeout=LOOK_SECONDS)

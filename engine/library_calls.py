@@ -27,7 +27,7 @@ from engine.retrieval.text_sample import sample
 
 
 class LibraryCalls(LifeCycle):
-    """Safe from any thread."""
+    """The engine's calls about the library. Safe from any thread."""
 
     # --- indexing ---
 
@@ -161,13 +161,13 @@ class LibraryCalls(LifeCycle):
         return removed
 
     def only_in_collection(self, name: str) -> int:
-        """How many documents are in no other collection. Raises NothingThere as above."""
+        """Returns how many documents are in no other collection. Raises NothingThere as above."""
         return len(self._catalog.ids_only_in(name))
 
     # --- the embedding model ---
 
     def embedder(self) -> EmbedderState:
-        """The embedding model in use, and how far the library has moved to another one."""
+        """Returns the embedding model in use, and how far the library has moved to another one."""
         return self._parts.stores.state()
 
     def start_moving(self) -> IndexJob:
@@ -179,7 +179,7 @@ class LibraryCalls(LifeCycle):
         return self._parts.indexer.consider_move()
 
     def embedding_model(self) -> EmbeddingModel | None:
-        """The model that `embed` uses now; None if neither that of the library nor that of the settings is here."""
+        """Returns the model that `embed` uses now; None if neither the library's nor that of the settings is here."""
         if (table := self._catalog.active_table()) is not None:
             return EmbeddingModel(table.name, table.dimensions)
         try:
@@ -189,7 +189,7 @@ class LibraryCalls(LifeCycle):
         return EmbeddingModel(spec.name, spec.dimensions)
 
     def embed(self, texts: Sequence[str]) -> Future[Embedded]:
-        """Vectors of texts by the library's embedding model, as a future; questions and searches go first.
+        """Returns vectors of texts by the library's embedding model, as a future; questions and searches go first.
 
         Texts are embedded as documents: a model with separate prompts for questions and documents gets the prompt for
         documents, also for queries about these texts, as other local servers without prompts do it.
@@ -200,7 +200,7 @@ class LibraryCalls(LifeCycle):
         return self._parts.embedding.embed(list(map(well_formed, texts)))
 
     def language(self) -> LanguageReply:
-        """Whether the embedding model in use knows the language of the library, judged by a sample of its texts.
+        """Returns whether the embedding model in use knows the language of the library, judged by a sample of texts.
 
         Raises:
             LibraryError: The table cannot be opened or read.
@@ -220,7 +220,7 @@ class LibraryCalls(LifeCycle):
     # --- state ---
 
     def folders(self) -> tuple[Folder, ...]:
-        """The linked folders and files, and the state of each."""
+        """Returns the linked folders and files, and the state of each."""
         return tuple(
             Folder(
                 path=linked.root.path,
@@ -235,7 +235,7 @@ class LibraryCalls(LifeCycle):
         )
 
     def path_states(self, paths: Sequence[str | Path]) -> tuple[PathState, ...]:
-        """Whether each path can be asked about, is still to be read, or is unavailable."""
+        """Returns whether each path can be asked about, is still to be read, or is unavailable."""
         return self._parts.indexer.path_states([absolute(str(path)) for path in paths])
 
     @property
@@ -244,7 +244,7 @@ class LibraryCalls(LifeCycle):
         return self._parts.stores.index_problem()
 
     def disk_bytes(self) -> int:
-        """The size of the library on disk."""
+        """Returns the size of the library on disk."""
         return bytes_below(self.home.library)
 
     # --- collections, documents and pages ---
@@ -261,13 +261,13 @@ class LibraryCalls(LifeCycle):
         name: str = "",
         document_ids: Sequence[int] | None = None,
     ) -> tuple[tuple[Document, ...], int]:
-        """One page of documents ordered by path, and their total number; `name` is searched for in their paths."""
+        """Returns one page of documents ordered by path, and their total; `name` is searched for in their paths."""
         return self._catalog.documents(collection, states, offset, limit, name, document_ids)
 
     def documents_by_state(
         self, collection: str | None = None, name: str = "", document_ids: Sequence[int] | None = None
     ) -> dict[str, int]:
-        """How many of the documents that `documents` would return are in each state."""
+        """Returns how many of the documents that `documents` would return are in each state."""
         return self._catalog.documents_by_state(collection, name, document_ids)
 
     def document(self, document_id: int) -> Document:
@@ -280,7 +280,7 @@ class LibraryCalls(LifeCycle):
     def page(
         self, document_id: int, page: int | None, start: int, end: int, width_px: int = 900, text: str = ""
     ) -> PageView:
-        """A page with a passage marked, for the viewer; it is read from the file each time.
+        """Returns a page with a passage marked, for the viewer; it is read from the file each time.
 
         `text` is what was cited: if the file has changed since, that text is searched for, and nothing else is marked.
         """

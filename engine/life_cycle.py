@@ -82,16 +82,17 @@ class LifeCycle:
             self._accounts = Accounts(self.ledger, self._parts, lambda: self.settings.memory)
             self._build_shelves()
             self._intake = QuestionIntake(self._questions, self._choice, self._parts, self._listeners.publish)
+            for problem in filter(None, (self._settings.problem, self._catalog.problem)):
+                self._listeners.publish(ProblemFound(problem))
+            self._parts.start(self.settings.models.current, warm=warm, watches=watches)
         except BaseException:
+            # Scripts may try again in this process.
             self._lock_file.release()
             raise
-        for problem in filter(None, (self._settings.problem, self._catalog.problem)):
-            self._listeners.publish(ProblemFound(problem))
-        self._parts.start(self.settings.models.current, warm=warm, watches=watches)
 
     @classmethod
     def open(cls, home: Path | None = None) -> Self:
-        """An engine on `home`, or on the user's own data folder. Raises as the constructor does."""
+        """Opens an engine on `home`, or on the user's own data folder. Raises as the constructor does."""
         return cls(Home.under(home) if home else Home.find())
 
     def close(self) -> None:
@@ -151,7 +152,7 @@ class LifeCycle:
         return self._change_settings(changes)
 
     def _change_settings(self, changes: Mapping[str, Any]) -> Settings:
-        """The same, for callers that have checked the file of the model that is to answer."""
+        """Does the same, for callers that have checked the file of the chosen model."""
         if isinstance(model := changes.get("embedder.model"), str):
             resolve(EmbedderSettings(model=model))
         if isinstance(model := changes.get("retrieval.reranker"), str) and model:
@@ -176,7 +177,7 @@ class LifeCycle:
     # --- memory ---
 
     def memory(self) -> MemoryReply:
-        """Who holds how many bytes, now."""
+        """Returns who holds how many bytes now."""
         self.ledger.look()
         return self._picture()
 
@@ -188,7 +189,7 @@ class LifeCycle:
     # --- inside ---
 
     def _build_shelves(self) -> None:
-        """What chooses, downloads and deletes models of each kind."""
+        """Builds what chooses, downloads and deletes models of each kind."""
         publish = self._listeners.publish
         self._choice = ModelChoice(
             lambda: self.settings,
@@ -222,12 +223,12 @@ class LifeCycle:
             self._settings.assume({"embedder.model": table.model})
 
     def _embedders_used(self) -> tuple[str, ...]:
-        """As settings name them: the one chosen now, and those that the library is searched with or moves to."""
+        """Returns the models in use, as settings name them: the chosen one, and those of the library's tables."""
         tables = self._catalog.active_table(), self._catalog.next_table()
         return (self.settings.embedder.model, *(table.model for table in tables if table is not None))
 
     def _picture(self) -> MemoryReply:
-        """Who holds what; measured figures are at most a second old."""
+        """Returns who holds what; measured figures are at most a second old."""
         self._runtime.settle()
         return self._accounts.memory(self._hardware(), len(self._questions.all()))
 

@@ -28,7 +28,7 @@ def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
 
 
 def take_turn(home: Home) -> filelock.BaseFileLock | None:
-    """The lock of the command that may run an engine of its own; None while another command does.
+    """Takes the lock of the command that may run an engine of its own; None while another command has it.
 
     Such an engine ends with its command, so others wait for it; a window's engine may run for days.
 

@@ -1,4 +1,4 @@
-"""Looking again: what the generation thread asks of the retrieval thread while an answer is being written.
+"""Looking again: searches that the generation thread requests of the retrieval thread while an answer is being written.
 
 Values only: neither thread knows the other. A look that comes late, fails or is cancelled changes nothing.
 """
@@ -15,10 +15,10 @@ from engine.errors import RagdollError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookAgain:
-    """More passages are wanted for an answer; `number` tells this look from all others.
+    """A request for more passages for an answer; `number` identifies the look.
 
-    `window` is the end of what was written by now, `evidence` what the answer rests on already. Of `limit` new
-    passages at most, the search is made as broad as `seconds` allow; `breadth` says it instead (0 is the narrowest).
+    `window` is the end of what has been written so far, `evidence` what the answer is based on already. The search
+    finds at most `limit` new passages, and is as broad as `seconds` allow, or as `breadth` says (0 is the narrowest).
     """
 
     question: Question
@@ -37,7 +37,7 @@ class LookAgain:
 
 @dataclass(frozen=True, slots=True)
 class FoundAgain:
-    """What a look found that is new, best first; `seconds` is what the search took, `error` why there was none."""
+    """The new passages that a look found, best first; the search took `seconds`, `error` says why there was none."""
 
     question_id: str
     number: int

@@ -1,7 +1,7 @@
 """Making room for a model before it is loaded: the index shrinks to its plan, and the embedder leaves the card.
 
 The plan relies on both, and the loop over memory learns of the model only once it is loaded: until then both would be
-held in addition to the weights, and the system might end the engine for it.
+held in addition to the weights, and the system might kill the engine for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Index(Protocol):
 
 
 class RoomMaker:
-    """Called on the thread that loads models, and waits there."""
+    """Makes room for a model; called on the thread that loads models, and waits there."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class RoomMaker:
         """Prepares.
 
         Args:
-            index: Is made smaller.
+            index: The index, which is made smaller.
             resident_bytes: How much of it is in memory.
             leaves_card: Moves an embedder off the card; returns whether none is there.
             clock: Seconds that never go back.

@@ -21,7 +21,7 @@ from engine.stores import StoresOpener
 
 
 class EngineMemoryState:
-    """Each method can be called from any thread, and never blocks."""
+    """The engine as the loop sees it. Each method can be called from any thread, and never blocks."""
 
     def __init__(
         self,
@@ -36,15 +36,15 @@ class EngineMemoryState:
         self._stores, self._competitors, self._backlog = stores, competitors, backlog
 
     def hardware(self) -> Hardware:
-        """The machine now, with its devices as they were at the look before: only their own thread may ask them."""
+        """Probes the machine; its devices are as they were last seen, because only their own thread may ask them."""
         devices = self._models.principal.loader.devices
         if devices:
             self._generation.look_at_devices()
         return probe(self._data_folder, devices)
 
     def in_force(self) -> InForce:
-        """What the loaded model wants and where it lies; where none is, the index alone."""
-        # Which model it is comes first: should another come meanwhile, what is planned for it is refused.
+        """Returns what the loaded model wants and where it is; without a model, the same of the index alone."""
+        # The model is read first: if another is loaded meanwhile, what is planned from this is refused.
         loader = self._models.principal.loader
         loaded, demand = loader.loaded_now, loader.demand
         index_bytes = self._stores.partition_bytes or 0
@@ -59,7 +59,7 @@ class EngineMemoryState:
         return InForce(demand, here, plan.given_up, plan.path)
 
     def beside(self, demand: Demand, budgets: Budgets) -> Demand:
-        """A model's demand with all that competes with it, within what may be held."""
+        """Returns a model's demand with all that competes with it, within what may be held."""
         backlog, has_device = self._backlog.now(), bool(self._models.principal.loader.devices)
         full = self._competitors.beside(demand, num_questions=backlog.waiting + backlog.running, has_device=has_device)
         return replace(full, budgets=budgets)
@@ -89,7 +89,7 @@ class EngineMemoryActions:
 
     def move_embedder(self, to_gpu: bool) -> None:
         stores = self._stores.opened()
-        # Whoever embeds just now is waited for, but not by us; a move that is under way shows when it is done.
+        # The move waits for a running batch, but not on this thread; `is_embedder_moving` shows when it is done.
         if stores is not None and not self._moving.is_alive():
             where: Place = "card" if to_gpu else "memory"
             self._moving = threading.Thread(
@@ -102,7 +102,7 @@ class EngineMemoryActions:
         return self._moving.is_alive()
 
     def leave_card(self) -> bool:
-        """Has an embedder that is on a graphics card leave it; whether none is there."""
+        """Makes an embedder on a graphics card leave it; returns whether none is there."""
         stores = self._stores.opened()
         if stores is None or stores.embedder.place != "card":
             return True

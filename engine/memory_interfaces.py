@@ -18,7 +18,7 @@ from engine.memory.placement import Placement
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What is in use now, in bytes, of what can be bounded: only that can be given back."""
+    """The bytes in use now of what can be bounded: only those can be given back."""
 
     tree_bytes: int = 0
     index_bytes: int = 0
@@ -28,11 +28,11 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """How things lie: what is wanted of memory, and where everything is.
+    """The present state: what is wanted of memory, and where everything is.
 
-    `demand` has all that competes with the model, and no layers where none is loaded. `given_up` is what had to be
-    given up to load it; another tuple each time, the same as long as nothing came to it. `path` is the loaded model's:
-    what is planned from this is for no other.
+    `demand` has all that competes with the model, and no layers if none is loaded. `given_up` is what had to be given
+    up to load it: a new object for each load or move, the same object as long as nothing was added. `path` is that of
+    the loaded model: what is planned from this is for no other.
     """
 
     demand: Demand
@@ -47,7 +47,7 @@ class InForce:
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """What the loop looks at; each can be asked from any thread and never blocks."""
+    """What the loop looks at; each can be called from any thread and never blocks."""
 
     hardware: Callable[[], Hardware]
     settings: Callable[[], Settings]
@@ -57,22 +57,22 @@ class MemoryState:
 
 
 class MemoryActions(Movers, Protocol):
-    """Who does what is decided; each call returns soon, whatever it takes."""
+    """Carries out what is decided; each call returns soon, however long the work takes."""
 
     def share_steps(self, sharing: QueueSharing | None) -> None:
-        """Has as many of scripts' questions under way as this says; None: as many as have cells."""
+        """Sets how many of scripts' questions run at once; None: as many as have cells."""
 
     def rest_model(self) -> None:
         """Frees the model, which is not in use; the next question loads it again."""
 
     def keep_in_cells(self, may_lie: bool) -> None:
-        """Whether what was read may lie in cells that no answer needs."""
+        """Sets whether kept KV may stay in cells that no answer needs."""
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
-        """Whether answers that wait for cells are kept on the disk meanwhile, and not in memory."""
+        """Sets whether answers that wait for cells are kept on the disk instead of in memory."""
 
 
-# What scripts' questions gain by sharing steps, of a model placed so; None for as many as have cells.
+# Returns what scripts' questions gain by sharing steps, with a model placed so; None: as many run as have cells.
 SharingOf = Callable[[Placement, Backlog, Demand], QueueSharing | None]
 Plan = Callable[[Hardware, Backlog, Demand], Placement]
 

@@ -11,6 +11,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.core import ContextUse
+
+_NO_CONTEXT = ContextUse()
 Mark = Literal[
     "asked",
     "retrieval_started",
@@ -30,7 +33,8 @@ class Timings:
     `refreshes` times: the searches for it took `refresh_retrieval_s` (also those that found nothing new), of which
     `refresh_hidden_s` went by while the answer was written as fast as before, and reading it `refresh_prefill_s`.
     `thought_tokens` of the generated ones were written before the answer, in `thinking_s`. Where several answers were
-    written side by side these are of the first, and `other_tokens` and `other_thought_tokens` of the others.
+    written side by side these are of the first, and `other_tokens` and `other_thought_tokens` of the others. `context`
+    says how full the context of the model was.
     """
 
     queued_s: float
@@ -49,6 +53,7 @@ class Timings:
     thinking_s: float = 0.0
     other_tokens: int = 0
     other_thought_tokens: int = 0
+    context: ContextUse = _NO_CONTEXT
 
     @property
     def hidden_share(self) -> float | None:
@@ -71,6 +76,7 @@ class Timeline:
     thought_tokens: int = 0
     other_tokens: int = 0
     other_thought_tokens: int = 0
+    context: ContextUse = _NO_CONTEXT
 
     def mark(self, name: Mark) -> None:
         """Stamps `name` now; a second stamp of the same name is ignored."""
@@ -82,7 +88,7 @@ class Timeline:
         return max(0.0, self.marks[end] - self.marks[start])
 
     def tokens_per_s(self) -> float:
-        """Decoding speed so far: 1 / TPOT, while the answer is being written."""
+        """Returns decoding speed so far: 1 / TPOT, while the answer is being written."""
         writing_s = time.monotonic() - self.marks.get("first_token", math.inf)
         return (self.generated_tokens - 1) / writing_s if self.generated_tokens > 1 and writing_s > 0 else 0.0
 
@@ -105,4 +111,5 @@ class Timeline:
             thinking_s=self.seconds_between("first_token", "first_word") if self.thought_tokens else 0.0,
             other_tokens=self.other_tokens,
             other_thought_tokens=self.other_thought_tokens,
+            context=self.context,
         )

@@ -26,7 +26,7 @@ from engine.second_reading import SecondReading
 
 
 class ModelCalls(LifeCycle):
-    """Safe from any thread."""
+    """The engine's calls about models. Safe from any thread."""
 
     # --- the list, and the model that answers ---
 
@@ -34,7 +34,7 @@ class ModelCalls(LifeCycle):
         return self._getting.on_shelf()
 
     def models_elsewhere(self) -> tuple[FoundModel, ...]:
-        """Models on this computer that are not on the list: those of other applications, and those in our folder."""
+        """Returns models on this computer that are not on the list: of other applications, and in our folder."""
         return self._getting.elsewhere()
 
     def add_model(self, path: Path) -> ModelEntry:
@@ -89,21 +89,21 @@ class ModelCalls(LifeCycle):
         yield from self._parts.rehearsing.points()
 
     def measured(self) -> str:
-        """What was measured of the loaded model, in a sentence; "" if nothing was."""
+        """Returns what was measured of the loaded model, in a sentence; "" if nothing was."""
         return self._parts.rehearsing.sentence()
 
     # --- models from the hub ---
 
     def catalogue(self) -> tuple[CatalogueEntry, ...]:
-        """Models that can be downloaded, with the progress of each; sends nothing to the hub."""
+        """Returns models that can be downloaded, with the progress of each; sends nothing to the hub."""
         return self._getting.catalogue()
 
     def models_begun(self) -> tuple[CatalogueEntry, ...]:
-        """Models outside the catalogue that are being downloaded, were stopped, or are here in part."""
+        """Returns models outside the catalogue that are being downloaded, were stopped, or are here in part."""
         return self._getting.others()
 
     def look_up_model(self, name: str) -> HubFiles:
-        """What a link or a name refers to on the hub: one file, or those of a repository, which the hub is asked for.
+        """Returns what a link or a name means: one file, or those of a repository, for which the hub is asked.
 
         Raises:
             BadRequest: The name is invalid, or the link leads elsewhere.
@@ -112,7 +112,7 @@ class ModelCalls(LifeCycle):
         return self._getting.look_up(name)
 
     def search_models(self, words: str) -> tuple[HubRepository, ...]:
-        """The repositories of the hub whose names match some words, the most downloaded first; at least one.
+        """Returns the repositories of the hub whose names match some words, the most downloaded first; at least one.
 
         The words are sent to the hub. `look_up_model` lists the files of a repository.
 
@@ -159,7 +159,7 @@ class ModelCalls(LifeCycle):
         return self._getting_embedders
 
     def embedders(self) -> tuple[EmbedderEntry, ...]:
-        """Embedding models that can be downloaded, or were."""
+        """Returns embedding models that can be downloaded, or were."""
         return self._getting_embedders.entries()
 
     def get_embedder(self, name: str, pause: Callable[[float], object] = time.sleep) -> Generator[Fetched, None, Path]:
@@ -191,7 +191,7 @@ class ModelCalls(LifeCycle):
         return self._getting_rerankers.entries()
 
     def second_reading(self) -> SecondReading | None:
-        """The reranker in use; None without one, and before the first search with it."""
+        """Returns the reranker in use; None without one, and before the first search with it."""
         return self._parts.searching.second_reading
 
     def get_reranker(self, name: str, pause: Callable[[float], object] = time.sleep) -> Generator[Fetched, None, Path]:

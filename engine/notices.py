@@ -15,7 +15,7 @@ _Pairs = Sequence[tuple[str, str]]
 
 
 def notice_of(event: events.Event) -> protocol.Notice | None:
-    """The notification for an event; None where the wire has its own (memory snapshots are sent by the ticker)."""
+    """Returns the notification for an event; None if the wire has its own (the ticker sends memory snapshots)."""
     match event:
         case events.PhaseChanged(phase):
             return protocol.Phase(phase=phase)
@@ -82,8 +82,10 @@ def _answer_notice(event: events.Event) -> protocol.Notice | None:
 
 
 def event_of(notice: protocol.Notice) -> events.Event | None:
-    """The reverse, for commands that follow an engine from outside; None for notices that they do not need."""
+    """Does the reverse, for commands that follow an engine from outside; None for notices that they do not need."""
     match notice:
+        case protocol.Problem(sentence=sentence):
+            return events.ProblemFound(sentence)
         case protocol.IndexProgress():
             return events.IndexProgressed(**notice.model_dump())
         case protocol.IndexFailed(kind=kind, sentence=sentence, way_out=way_out):
@@ -91,7 +93,7 @@ def event_of(notice: protocol.Notice) -> events.Event | None:
         case protocol.ModelDownloads(downloads=downloads):
             return events.DownloadsChanged(downloads)
         case protocol.AnswerFinished(question_id=question_id, answer=answer, timings=timings):
-            return events.AnswerFinished(question_id, answer, Timings(**timings.model_dump()))
+            return events.AnswerFinished(question_id, answer, Timings(**dict(timings)))
         case protocol.AnswerCancelled(question_id=question_id, segments=segments):
             return events.AnswerCancelled(question_id, segments)
         case protocol.AnswerFailed(question_id=question_id, kind=kind, sentence=sentence, way_out=way_out):
@@ -100,7 +102,7 @@ def event_of(notice: protocol.Notice) -> events.Event | None:
 
 
 def error_of(kind: str, sentence: str, way_out: str) -> RagdollError:
-    """An error as the engine raised it; a RagdollError if the kind is unknown here."""
+    """Returns an error as the engine raised it; a RagdollError if the kind is unknown here."""
     known = getattr(errors, kind, None)
     if not (isinstance(known, type) and issubclass(known, RagdollError)):
         known = RagdollError
@@ -108,7 +110,7 @@ def error_of(kind: str, sentence: str, way_out: str) -> RagdollError:
 
 
 def report_of(event: events.IndexFinished) -> protocol.IndexReport:
-    """The result of a job for the client that waits for it: every file."""
+    """Returns the result of a job for the client that waits for it: every file."""
     return protocol.IndexReport(
         indexed=event.indexed,
         unchanged=event.unchanged,
@@ -123,7 +125,7 @@ def report_of(event: events.IndexFinished) -> protocol.IndexReport:
 
 
 def brief_report_of(event: events.IndexFinished) -> protocol.IndexReport:
-    """The result of a job with the files that its notification lists, for a client that shows only figures."""
+    """Returns the same with only the files that the notification lists, for a client that shows only figures."""
     skipped, failed, in_part = map(_first, (event.skipped, event.failed, event.in_part))
     brief = report_of(replace(event, skipped=skipped, failed=failed, in_part=in_part))
     return brief.model_copy(update={"num_more": _num_more(event)})

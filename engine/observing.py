@@ -1,7 +1,7 @@
 """What the profile learns from ordinary work: steps of answers, prompts, sweeps of the index, and pauses.
 
-A step is timed over some seconds in which nothing else happened than that the same answers were written on, without
-drafts: only of such a time it is known what was computed. Passes over prompts are timed by the loop, one by one.
+A step is timed over some seconds in which the same answers were written, without drafts, and nothing else happened:
+only then is it known what was computed. The loop times passes over prompts one by one.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from engine.memory.profile import Observation, PassObserved, PauseObserved, Prof
 from engine.memory.terms import homes_of, split_of
 from engine.retrieval.cost import CostModel
 
-# The figures of steps are half a second old at times.
+# The counters of steps may be half a second old.
 LEAST_SECONDS, LEAST_STEPS = 4.0, 4
-# Tokens a step, relative to the answers that are written: less where prompts are read, more where drafts are.
+# Tokens per step, relative to the answers that are written: fewer if prompts are read, more with drafts.
 PURE = (0.95, 1.05)
-# Beyond this, nobody asks anything for a while.
+# After this long without a question, none is expected for a while.
 IDLE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What a loaded model has done since it was loaded, at a time in seconds.
+    """Counters of a loaded model since it was loaded, at a time in seconds.
 
-    Bytes of weights were read in so many seconds, of those in which anything was being read.
+    `read_bytes` of weights were read in `reading_seconds`, the time in which anything was being read.
     """
 
     at: float
@@ -42,9 +42,10 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What a loaded model has read of prompts since it was loaded: passes, their tokens, those before them, seconds.
+    """Counters of the prompts that a model has read since it was loaded.
 
-    Beside them all steps until then, and the seconds in which weights were being read.
+    These are passes, their tokens, the tokens before them, and seconds; in addition, all steps until then, and the
+    seconds in which weights were being read.
     """
 
     num_passes: float
@@ -56,7 +57,7 @@ class Prompts:
 
     @classmethod
     def of(cls, figures: Mapping[str, float]) -> Prompts:
-        """As the model tells it; nothing where it tells nothing."""
+        """Takes them from the model's counters; 0 where there is none."""
         return cls(
             figures.get("prompt_passes_total", 0.0),
             figures.get("prompt_pass_tokens_total", 0.0),
@@ -77,7 +78,7 @@ class Setting:
 
 
 class Observer:
-    """On the thread of the loop: looks once in a while, and tells the profile what was learnt."""
+    """Looks once in a while, and passes what was learnt to the profile; on the thread of the loop."""
 
     def __init__(
         self,
@@ -88,14 +89,14 @@ class Observer:
         measure: Callable[[], None],
         is_free: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Begins to look.
+        """Prepares.
 
         Args:
             profile: What is known of the machine.
-            note: Teaches it.
-            figures: Of the loaded model (`LoadedModel.counters`).
-            sweeps: What retrieval has learnt of its own.
-            measure: Has bandwidths measured in the background, unless they have been; when no question is open.
+            note: Passes an observation to the profile.
+            figures: Returns the counters of the loaded model (`LoadedModel.counters`).
+            sweeps: Returns what retrieval has learnt about its sweeps.
+            measure: Measures bandwidths in the background, unless that is done; called while no question is open.
             is_free: Whether nothing else keeps the machine busy, as indexing does.
         """
         self._profile, self._note, self._figures, self._sweeps = profile, note, figures, sweeps
@@ -116,7 +117,7 @@ class Observer:
         self._measure_when_idle(backlog, now)
 
     def note_pause(self, before: Placement, after: Placement, seconds: float, weight_bytes: int) -> None:
-        """Answers stood still so long for another placement."""
+        """Records how long answers paused for another placement."""
         reloads = before.reloads_for(after)
         if seconds > 0:
             self._note(PauseObserved("reload" if reloads else "context", seconds, weight_bytes if reloads else 0))
@@ -161,14 +162,14 @@ class Observer:
             )
 
     def _look_at_prompts(self, shape: ModelShape, placement: Placement) -> None:
-        """What passes over prompts have taken since the last look, in the mean."""
+        """Records what passes over prompts have taken since the last look, on average."""
         before, read = self._read, Prompts.of(self._figures())
         self._read = placement, read
         if before is None or before[0] != placement:
             return
         then = before[1]
         count, num_steps = read.num_passes - then.num_passes, read.num_steps - then.num_steps
-        # Counts start again with a model.
+        # Counters start again with each model.
         if count <= 0 or num_steps < count:
             return
         num_tokens = round((read.num_tokens - then.num_tokens) / count)

@@ -21,7 +21,7 @@ class Outlet:
     """Queues lines from any thread; `close` writes what is left, and a broken pipe silently ends it."""
 
     def __init__(self, stream: BinaryIO, leave: Callable[[], None] | None = None) -> None:
-        """`leave` disconnects a client that does not read; without it, that client is waited for."""
+        """Starts to write; `leave` disconnects a client that does not read, which is waited for without it."""
         self._stream, self._leave = stream, leave
         self._lines: OrderedDict[object, bytes] = OrderedDict()
         self._changed = threading.Condition()

@@ -1,4 +1,4 @@
-"""Long phases that the window should know of, such as loading libraries; several may run at the same time."""
+"""Long phases that the window is told about, such as loading libraries; several may run at the same time."""
 
 from __future__ import annotations
 

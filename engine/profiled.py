@@ -1,7 +1,7 @@
 """The planner with this machine's measurements: plans, and decides whether another placement is worth its pause.
 
-What is measured is refined with nearly every step, and a plan for each refinement would be for nothing. So it also says
-when so much more is known that another plan may come of it.
+Measurements are refined with nearly every step, and a plan for each refinement would be a waste. So this also says when
+so much more is known that another plan may result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.memory.placement import Placement
 from engine.memory.planner import plan, predicted, sharing_of
 from engine.memory.profile import RATES, Profile
 
-# What was refined by less has changed no plan that is worth it.
+# Smaller refinements change no plan by enough to be worth it.
 NOTABLE_SHARE = 0.05
 _RATES = (
     *RATES,
@@ -32,22 +32,22 @@ _RATES = (
     "retrieval_load_s",
     "retrieval_query_s",
 )
-# What is known at once, and not little by little.
+# What becomes known at once, and not gradually.
 _KNOWN = ("is_measured", "card", "offloads_from_tokens")
 
 
 class ProfiledPlanner:
-    """`placed` may be called from any thread; the rest is for the one that looks after memory."""
+    """Plans with the profile in force. `placed` may be called from any thread, the rest only on that of the loop."""
 
     def __init__(self, profile: Callable[[], Profile]) -> None:
         self._profile = profile
         self._newest: tuple[Backlog, Demand] | None = None
-        # What was known when it was planned last, and of which model; None where that took no knowledge.
+        # The profile and the model's key of the last plan; None if that used no measurements.
         self._rests_on: tuple[Profile, str] | None = None
         self._hysteresis = Hysteresis(self._renewed, self._pause_seconds)
 
     def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
-        """As `placed`; by this demand it is judged whether to change."""
+        """Does the same as `placed`; `should_change` then judges by this demand."""
         profile, self._rests_on = self._profile(), None
         if demand.shape.layer_bytes:
             self._newest = backlog, losing_nothing(demand)
@@ -55,21 +55,21 @@ class ProfiledPlanner:
         return _placed(hardware, profile, backlog, demand)
 
     def knows_better(self) -> bool:
-        """Whether so much more is known by now than at the last `plan` that another may come of it."""
+        """Returns whether so much more is known than at the last `plan` that another one may result."""
         return self._rests_on is not None and differs(self._rests_on[0], self._profile(), self._rests_on[1])
 
     def placed(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
-        """Where everything is to live; without a model, where the index is."""
+        """Decides where everything is to live; without a model, how much of the index is in memory."""
         return _placed(hardware, self._profile(), backlog, demand)
 
     def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> QueueSharing | None:
-        """What scripts' questions gain by sharing steps, with a model placed like this; None where few are there."""
+        """Returns what scripts' questions gain by sharing steps, with a model placed so; None for fewer than two."""
         if backlog.num_answers < 2 or not demand.shape.layer_bytes:
             return None
         return sharing_of(placement, self._profile(), backlog, demand)
 
     def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
-        """Whether to leave a placement for what was planned last, at `now` in seconds."""
+        """Returns whether to leave a placement for what was planned last, at `now` in seconds."""
         backlog = self._newest[0] if self._newest is not None else Backlog(running=1)
         return self._hysteresis.should_change(
             current,
@@ -81,7 +81,7 @@ class ProfiledPlanner:
         )
 
     def _renewed(self, placement: Placement) -> Placement:
-        """With what it is expected to give at the backlog of now."""
+        """Returns the placement with its prediction for the present backlog."""
         if self._newest is None or not placement.num_layers:
             return placement
         backlog, demand = self._newest
@@ -94,7 +94,7 @@ class ProfiledPlanner:
 
 
 def differs(then: Profile, now: Profile, key: str) -> bool:
-    """Whether something was measured, or a rate has moved for good, for the machine or the model under this key."""
+    """Returns whether something was measured, or a rate changed notably, for the machine or the model with this key."""
     if then is now:
         return False
     if any(getattr(then, name) != getattr(now, name) for name in _KNOWN):
@@ -105,7 +105,7 @@ def differs(then: Profile, now: Profile, key: str) -> bool:
 
 
 def _tables_differ(then: Measured, now: Measured) -> bool:
-    """Whether another pass was measured, or one takes another time by now."""
+    """Returns whether another pass was measured, or the time of one has changed notably."""
     if then is now:
         return False
     before, after = (
@@ -126,5 +126,5 @@ def _placed(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Dema
     placement, without = conceding(lossless, demand), without_what_comes(demand)
     if without is demand or not (placement.is_starved or placement.num_concessions):
         return placement
-    # The model is there before the reranker, which then finds no room and is left out: no reason to run badly.
+    # The model is loaded before the reranker, which is left out if it finds no room: no reason to run the model badly.
     return conceding(lossless, without)

@@ -19,7 +19,7 @@ from engine.waiting import finished, in_turn
 
 
 class QuestionCalls(LifeCycle):
-    """Safe from any thread."""
+    """The engine's calls about questions. Safe from any thread."""
 
     # --- submitting; the rest comes as events ---
 
@@ -67,14 +67,14 @@ class QuestionCalls(LifeCycle):
         return [finished(end) for end in self.ask_each(texts, **options)]
 
     def ask_each(self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any) -> list[AnswerEnded]:
-        """As `ask_many`, but without raising: how each question ended, in the order of the texts."""
+        """Does the same as `ask_many` without raising: returns how each question ended, in the order of the texts."""
         with closing(self._asked(texts, models, options)) as ends:
             return list(in_turn(ends))
 
     def ask_in_turn(
         self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any
     ) -> Generator[AnswerEnded, None, None]:
-        """The same, yielded in order as soon as all earlier ones have ended. Closing it cancels the rest.
+        """Yields the same in order, each as soon as all earlier ones have ended. Closing it cancels the rest.
 
         `models` names the model of each question, "" for the chosen one; None: all use that of `options`.
 
@@ -106,7 +106,7 @@ class QuestionCalls(LifeCycle):
         return until_model_fails(ask_each(documents, ask, self.submit, self.cancel, self.subscribe))
 
     def documents_to_ask(self, collection: str | None = None, filters: Filters = ANYWHERE) -> tuple[Document, ...]:
-        """The documents that `ask_each_file` asks, ordered by path. Raises NothingThere and BadRequest as it does."""
+        """Returns the documents that `ask_each_file` asks, ordered by path. Raises as it does."""
         check_scope(self._catalog, collection, filters)
         documents = self._catalog.stored_documents(collection, filters)
         if not documents:
@@ -116,13 +116,13 @@ class QuestionCalls(LifeCycle):
     # --- passages only ---
 
     def search(self, query: str, top_k: int, collection: str | None = None, filters: Filters = ANYWHERE) -> Evidence:
-        """Passages for one query. Raises as `search_many` does."""
+        """Returns passages for one query. Raises as `search_many` does."""
         return self.search_many([query], top_k, collection, filters)[0]
 
     def search_many(
         self, queries: Sequence[str], top_k: int, collection: str | None = None, filters: Filters = ANYWHERE
     ) -> list[Evidence]:
-        """Passages for many queries at once: one sweep costs little more than one query.
+        """Returns passages for many queries at once: one sweep costs little more than one query.
 
         Raises:
             NothingThere: There is no such collection, or nothing of the library at a path of the filters.

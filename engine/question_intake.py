@@ -1,6 +1,6 @@
-"""Taking in: a question is checked, its model looked up, and handed to the thread that answers it; or it is refused.
+"""Takes in questions: each is checked, its model looked up, and handed to the thread that answers it; or it is refused.
 
-From the moment it is taken it can be cancelled; once it was handed over, the thread that has it ends it.
+It can be cancelled as soon as it is taken in; once it is handed over, the thread that has it ends it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTHING_SEARCHED = Evidence((), (), Scope(0, 0, 0))
 
 
 class QuestionIntake:
-    """From any thread."""
+    """Checks questions and hands them over. From any thread."""
 
     def __init__(self, questions: OpenQuestions, choice: ModelChoice, parts: Parts, publish: Publish) -> None:
         """Prepares.
@@ -39,10 +39,11 @@ class QuestionIntake:
         self._is_closing = False
 
     def take(self, question: Question) -> Callable[[], None]:
-        """Registers a question, and returns what does all else.
+        """Registers a question, and returns a function that does the rest.
 
         Raises:
-            BadRequest: The id is that of a question still open. What is returned raises why the question is refused.
+            BadRequest: The id is that of a question still open. The returned function raises why the question is
+                refused.
         """
         in_flight = QuestionInFlight(question)
         self._questions.add(in_flight)
@@ -61,7 +62,7 @@ class QuestionIntake:
             self.cancel(in_flight.question.question_id)
 
     def close(self) -> None:
-        """Stops them, and each that is asked from now on: who asks on and on would keep an engine from ending."""
+        """Stops all questions, now and from now on: a client that keeps asking must not keep an engine open."""
         self._is_closing = True
         self.cancel_all()
 
@@ -81,7 +82,7 @@ class QuestionIntake:
         except BaseException as error:
             if self._questions.withdraw(in_flight) or not isinstance(error, Exception):
                 raise
-            # It has ended as cancelled: nobody waits for a refusal.
+            # It has ended as cancelled: no client waits for a refusal.
             log.info("question %s was cancelled before it was refused: %s", question.question_id, error)
             return
         if self._questions.hand_over(in_flight):

@@ -32,7 +32,7 @@ class OpenQuestions:
             self._in_hand.add(question_id)
 
     def hand_over(self, in_flight: QuestionInFlight) -> bool:
-        """Whether it goes to the thread that answers, which will end it; False if it has been cancelled."""
+        """Returns whether it goes to the thread that answers, which will end it; False if it has been cancelled."""
         question_id = in_flight.question.question_id
         with self._lock:
             if self._open.get(question_id) is not in_flight or in_flight.cancelled.is_set():

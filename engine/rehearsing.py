@@ -1,9 +1,9 @@
 """Rehearsing: the offline profile of the loaded model, measured point by point while no question is open.
 
-How long a step takes for each number of answers and a pass for each of tokens, what a search costs, and what both do
-to each other when they share the cores. Each point is kept as soon as it was measured, so that an interruption loses
-one at most; a size that could not be computed bounds all larger ones. What is known for a machine, a version of
-llama.cpp and a shape of model is never measured again, only refined (observing.py).
+It measures how long a step takes for each number of answers and a pass for each number of tokens, what a search costs,
+and how both slow each other down when they share the cores. Each point is kept as soon as it was measured, so that an
+interruption loses one at most; a size that could not be computed bounds all larger ones. What is known for a machine, a
+version of llama.cpp and a shape of model is never measured again, only refined (observing.py).
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from engine.retrieval.rehearsal import Searched
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
-# Sizes of steps, as far as answers are given at once, and of passes that read.
+# Sizes of steps, up to the answers at once, and of passes over prompts.
 WRITTEN, READ = (1, 2, 4, 8, 16, 32, 64), (32, 128, 512, 2048)
 # Questions that are searched for together.
 SEARCHED = (1, 4, 16)
-# Answers that are written while a search goes on beside them.
+# Answers that are written while a search runs alongside.
 WRITTEN_BESIDE = 2
-# Each way to share the cores is tried so often, for so long, with each alone for so long before and after.
+# How often each way to share the cores is tried, and for how long: each alone before and after, and both together.
 ROUNDS, ALONE_SECONDS, BESIDE_SECONDS = 3, 0.7, 1.5
-# A slow machine gets to the rest another time; so long is what "minutes at most" means.
+# After this long, a slow machine measures the rest another time: measuring takes minutes at most.
 MOST_SECONDS = 240.0
-# After that, or an error, it is let be for a while.
+# The pause after that, or after an error.
 PATIENCE_SECONDS = 1800.0
-# Nothing can stop a pass: whoever asks meanwhile waits for it.
+# A pass cannot be stopped: a question that comes meanwhile waits for it.
 MOST_PASS_SECONDS = 3.0
-# So often is measured what nothing came of.
+# How often something is tried that has no result.
 MOST_IN_VAIN = 2
 _LOOK_SECONDS = 0.05
 
@@ -66,14 +66,14 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """So many questions, searched for together."""
+    """A search for several questions together."""
 
     num_questions: int
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Steps and searches at the same time, with so many threads each."""
+    """Steps and searches at the same time, each with its number of threads."""
 
     write_threads: int
     scan_threads: int
@@ -85,15 +85,15 @@ Wish: TypeAlias = Pass | Search | Together
 def wishes(
     measured: Measured, split: Split, num_layers: int, parallel_answers: int, n_ubatch: int, threads: tuple[int, int]
 ) -> tuple[Wish, ...]:
-    """What is still to be measured, in the order of its use.
+    """Returns what is still to be measured, the most useful first.
 
     Args:
         measured: What is known of the model.
         split: Where its layers are.
-        num_layers: Of the model.
-        parallel_answers: The most that are given at once.
+        num_layers: The layers of the model.
+        parallel_answers: The most answers at once.
         n_ubatch: The most tokens of a pass.
-        threads: Of a step, and the processor's cores.
+        threads: Those of a step, and the processor's cores.
     """
     written = (*(size for size in WRITTEN if size < parallel_answers), parallel_answers)
     read = (*(size for size in READ if size < n_ubatch), n_ubatch)
@@ -106,7 +106,7 @@ def wishes(
 
 
 class Generation(Protocol):
-    """Who times passes of the model."""
+    """Times passes of the model."""
 
     def rehearse(
         self, kind: Kind, size: int, until: threading.Event | None = None, num_threads: int = 0
@@ -114,7 +114,7 @@ class Generation(Protocol):
 
 
 class Retrieval(Protocol):
-    """Who times searches."""
+    """Times searches."""
 
     def rehearse(
         self, num_questions: int, least_seconds: float, scan_threads: int | None = None
@@ -144,12 +144,12 @@ class Rehearsing:
             profile: Keeps what was measured.
             generation: Times passes.
             retrieval: Times searches.
-            in_force: The model that is loaded, and where it is.
-            threads: Those of a step, and the processor's cores.
+            in_force: Returns the model that is loaded, and where it is.
+            threads: Returns the threads of a step, and the processor's cores.
             publish: Receives the progress.
             is_busy: Whether a question is open.
-            can_spare: Whether the machine has power for it, for what `start` begins.
-            tell: Receives in a sentence what came of it.
+            can_spare: Whether the machine has power to spare for what `start` begins.
+            tell: Receives the result in a sentence.
             clock: Seconds.
         """
         self._profile, self._generation, self._retrieval = profile, generation, retrieval
@@ -182,10 +182,10 @@ class Rehearsing:
             self._thread = None
 
     def points(self) -> Iterator[MeasuringProgressed]:
-        """Measures what is missing; tells before each point how far it is, and at the end that it is over.
+        """Measures what is missing; yields the progress before each point and at the end.
 
-        It ends sooner where a question comes, the model is placed otherwise meanwhile, or it took too long; it
-        does nothing while somebody else measures.
+        It ends sooner if a question comes, the model is placed differently, or it takes too long; it does nothing while
+        another thread measures.
 
         Raises:
             RagdollError: Something could not be computed, or searched.
@@ -212,16 +212,16 @@ class Rehearsing:
             yield MeasuringProgressed(len(missing), len(missing))
 
     def sentence(self) -> str:
-        """What was measured of the model that is loaded, in words; "" where nothing was."""
+        """Returns what was measured of the model that is loaded, in words; "" where nothing was."""
         in_force = self._in_force()
         shape = in_force.demand.shape
         table = self._profile().table(table_key(shape))
         return sentence_of(table, split_of(in_force.here.placement), shape.name) if table.points else ""
 
     def _try(self, wish: Wish, in_force: InForce) -> None:
-        """Measures one; what fails, or what nothing comes of twice, is not tried again by this process.
+        """Measures one; what fails, or has no result twice, is not tried again by this process.
 
-        Once may be because a command came between.
+        The first time, a command may have interrupted it.
         """
         in_vain = table_key(in_force.demand.shape), split_of(in_force.here.placement), wish
         try:
@@ -244,13 +244,13 @@ class Rehearsing:
         except RagdollError as error:
             log.warning("the model could not be measured: %s", error)
         except Exception:
-            # The edge of the thread: no caller waits for it, and rates alone do as well as before.
+            # The edge of the thread: no caller waits for it, and plans use rates alone, as before.
             log.exception("the model could not be measured")
         finally:
             self._publish(MeasuringProgressed(0, 0))
 
     def _missing(self) -> tuple[Wish, ...]:
-        """What is still to be measured of the model that is loaded, and was not tried in vain."""
+        """Returns what is still to be measured of the model that is loaded, and was not tried in vain."""
         in_force = self._in_force()
         if not in_force.is_loaded:
             return ()
@@ -273,7 +273,7 @@ class Rehearsing:
     # --- points ---
 
     def _measure(self, wish: Wish, in_force: InForce) -> bool:
-        """Whether something came of it."""
+        """Measures one; returns whether there is a result."""
         match wish:
             case Pass(kind, size):
                 shape, placement = in_force.demand.shape, in_force.here.placement
@@ -286,7 +286,7 @@ class Rehearsing:
                 return self._measure_together(wish, in_force)
 
     def _expected_seconds(self, kind: Kind, size: int, shape: ModelShape, placement: Placement) -> float:
-        """What one pass will take, by all that is known before it."""
+        """Returns how long one pass will take, by all that is known before it."""
         profile, homes = self._profile(), homes_of(shape, placement)
         work = _work(profile, homes, kind, size)
         slower = profile.corrections(table_key(shape)).factor(kind, size, **homes.way)
@@ -307,9 +307,9 @@ class Rehearsing:
         return True
 
     def _measure_together(self, way: Together, in_force: InForce) -> bool:
-        """Steps beside searches, held against each alone right before and right after, so that all share the seconds.
+        """Measures steps alongside searches, relative to each alone right before and after, under like conditions.
 
-        Whatever else the machine does comes and goes: of several rounds the middle one counts.
+        The load of the machine varies, so the median of several rounds counts.
         """
         # The first search may have to load the embedding model; the first of each kind finds nothing warm.
         if self._waited(self._retrieval.rehearse(1, 0.0)) is None or (before := self._alone()) is None:
@@ -322,7 +322,7 @@ class Rehearsing:
             writing.append((before.step_seconds + after.step_seconds) / 2 / both.step_seconds)
             searching.append((before.search_seconds + after.search_seconds) / 2 / both.search_seconds)
             before = after
-        # Company makes nobody faster: what is beyond 1 is chance.
+        # Neither gets faster alongside the other: what is beyond 1 is chance.
         shares = min(1.0, median(writing)), min(1.0, median(searching))
         one = Beside(split_of(in_force.here.placement), way.write_threads, way.scan_threads, *shares)
         self._profile.note_table(table_key(in_force.demand.shape), lambda table: table.with_beside(one))
@@ -350,7 +350,7 @@ class Rehearsing:
         return _paces(written, searched)
 
     def _waited(self, reply: Future[Value | None]) -> Value | None:
-        """The reply once it is there; None where nothing came of it, or the engine closes."""
+        """Waits for the reply; None if there is no result, or the engine closes."""
         while True:
             try:
                 return reply.result(_LOOK_SECONDS)
@@ -364,21 +364,21 @@ class Rehearsing:
 
 @dataclass(frozen=True, slots=True)
 class _Paces:
-    """What a step and a search take, in seconds."""
+    """The seconds of a step and of a search."""
 
     step_seconds: float
     search_seconds: float
 
 
 def _paces(written: Rehearsed | None, searched: Searched | None) -> _Paces | None:
-    """None where one of them did not come about."""
+    """Returns both paces; None if one of them has no result."""
     if written is None or written.seconds is None or searched is None:
         return None
     return _Paces(written.seconds, searched.seconds)
 
 
 def sentence_of(measured: Measured, split: Split, name: str) -> str:
-    """What was measured, in words."""
+    """Returns what was measured, in words."""
     steps = sorted(
         (one.size, one.size / one.seconds)
         for one in measured.points
@@ -394,6 +394,6 @@ def sentence_of(measured: Measured, split: Split, name: str) -> str:
 
 
 def _work(profile: Profile, homes: Homes, kind: Kind, size: int, length: int = 0) -> Work:
-    """Of a step of `size` answers with `length` tokens before each in the mean, or of a pass that reads `size`."""
+    """Returns the work of a step of `size` answers after `length` tokens each, or of a pass over `size` tokens."""
     work = decode_work(homes, size, length) if kind == "write" else prefill_work(homes, size)
     return as_computed(homes, profile, work, size)

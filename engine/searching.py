@@ -18,7 +18,7 @@ from engine.stores import StoresOpener
 
 
 class SearcherOpener:
-    """Calling it gives a searcher, on any thread; it owns the reranker and what is known of files' names."""
+    """Calling it returns a searcher, on any thread; it owns the reranker and what is known of files' names."""
 
     def __init__(
         self,
@@ -35,12 +35,12 @@ class SearcherOpener:
 
         Args:
             stores: Opened with the first searcher.
-            catalog: Of the same library.
-            settings: As they are now.
-            ledger: Is told who holds what.
+            catalog: That of the same library.
+            settings: The settings in force.
+            ledger: Records who holds what.
             sweep_costs: Learns what sweeps of the index take.
-            memory: Has room for a reranker, or none.
-            tell: Is told why there is no second reading though one was chosen.
+            memory: Has room for a reranker, or not.
+            tell: Receives the reason why there is no second reading although one was chosen.
             around_loading: Makes a context for the seconds that loading a reranker takes.
         """
         self._stores, self._catalog, self._settings = stores, catalog, settings
@@ -52,7 +52,7 @@ class SearcherOpener:
         self._is_closed = False
 
     def __call__(self) -> Searcher:
-        """Raises as the stores do."""
+        """Opens the stores if needed, and raises as they do."""
         stores = self._stores()
         stores.index.on_sweep = self._sweep_costs.note
         settings = self._settings()
@@ -70,14 +70,14 @@ class SearcherOpener:
 
     @property
     def second_reading(self) -> SecondReading | None:
-        """By the reranker that the settings name; None where they name none."""
+        """The second reading by the reranker that the settings name; None if they name none."""
         return self._named(self._settings().retrieval.reranker)
 
     @property
     def coming_bytes(self) -> int:
-        """What a reranker that is chosen and not loaded yet will take of memory.
+        """The memory that a chosen reranker will take that is not loaded yet.
 
-        Gives none back: whoever plans memory waits for nobody, and one that was chosen before may be in use.
+        No earlier reranker is closed here: it may be in use, and planning memory must not wait.
         """
         name = self._settings().retrieval.reranker
         with self._naming:
@@ -86,11 +86,11 @@ class SearcherOpener:
         return reading.coming_bytes if reading is not None and reading.name == name else 0
 
     def apply_settings(self) -> None:
-        """Gives back a reranker that the settings name no more."""
+        """Closes a reranker that the settings no longer name."""
         self._named(self._settings().retrieval.reranker)
 
     def close(self) -> None:
-        """Gives the reranker back for good, when those who search have ended."""
+        """Closes the reranker permanently; called when all searches have ended."""
         with self._naming:
             self._is_closed = True
             reading, self._reading = self._reading, None
@@ -98,20 +98,20 @@ class SearcherOpener:
             reading.close()
 
     def _named(self, name: str) -> SecondReading | None:
-        """That by the reranker of this name, "" for none."""
+        """Returns the second reading by the reranker of this name ("": none), and closes one of another name."""
         with self._naming:
             before = self._reading
             if before is not None and before.name != name:
                 self._reading = None
             self._begin(name)
             reading = self._reading
-        # Outside: whoever plans memory takes the lock too, and to give memory back takes a while.
+        # Not under the lock: planning memory takes it too, and freeing memory takes a while.
         if before is not None and before is not reading:
             before.close()
         return reading
 
     def _begin(self, name: str) -> None:
-        """With the lock held: has one by this name where there is none, and one is named."""
+        """Creates the second reading by this name, if there is none; called under the lock."""
         if name and self._reading is None and not self._is_closed:
             self._reading = SecondReading(
                 name, self._ledger, self._memory, self._tell, around_loading=self._around_loading

@@ -1,7 +1,7 @@
 """The second reading: a reranker reads the best passages together with the question, if one is chosen and fits.
 
-Without it a question is answered all the same, from the passages in the order in which they were found; why is told
-once. Memory that has no room for it, or is short, has it left out, for a while at least: loading it takes seconds.
+Without it, a question is answered from the passages in the order in which they were found, and the reason is reported
+once. If memory has no room for it, or is short, it is left out for a while: loading it takes seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.memory.ledger import Ledger, Reservation
 
 log = logging.getLogger(__name__)
 
-# Whoever was left out for want of memory is not loaded again sooner.
+# After it was left out for lack of memory, it is not loaded again sooner.
 REST_SECONDS = 120.0
 AroundLoading = Callable[[], AbstractContextManager[None]]
 _WITHOUT = "Passages come in the order in which they were found."
@@ -31,20 +31,20 @@ _Stamp = tuple[tuple[str, int, int], ...]
 
 
 class Memory(Protocol):
-    """What it asks of memory."""
+    """Main memory as far as it concerns a reranker."""
 
     def reserve(self, num_bytes: int) -> Reservation | None:
-        """Room for so many bytes more; None where there is none."""
+        """Reserves room for `num_bytes` more; None if there is none."""
         ...
 
     @property
     def is_short(self) -> bool:
-        """Whether something is to be done without just now."""
+        """Whether something is given up for lack of memory now."""
         ...
 
 
 class SecondReading:
-    """By one reranker, of which `name` is the name or folder. Scores are asked for by those who search."""
+    """The second reading by one reranker, of which `name` is the name or folder. Searches ask it for scores."""
 
     def __init__(
         self,
@@ -58,30 +58,30 @@ class SecondReading:
         """Prepares; nothing is loaded yet.
 
         Args:
-            name: As the settings have it.
+            name: The reranker, as the settings name it.
             ledger: Records the weights.
-            memory: Has room, or none.
+            memory: Has room, or not.
             tell: Receives the reason why there is no second reading, each reason once.
             clock: Seconds that never go back.
-            around_loading: Makes a context for the seconds that loading takes, so that they can be told of.
+            around_loading: Makes a context for the seconds that loading takes, so that users are told of it.
         """
         self._around_loading = around_loading
         self.name = name
         self._reranker = CrossEncoderReranker(name, ledger)
         self._ledger, self._memory, self._tell, self._clock = ledger, memory, tell, clock
-        # What it was when it could not be loaded: as long as it is the same, nobody tries again.
+        # The stamp of its files when it could not be loaded: while it is the same, loading is not tried again.
         self._broken: _Stamp | None = None
         self._rests_until = 0.0
         self._told = set[str]()
-        # Of all that it did, the end of one call is not the beginning of another.
+        # One call at a time.
         self._lock = threading.Lock()
         self.seconds, self.problem = 0.0, ""
-        # What loading it takes; None before anybody has looked.
+        # The bytes that loading takes; None before they were looked up.
         self._wanted_bytes: int | None = None
         self._is_loading = self._is_closed = False
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float] | None:
-        """How well each text answers the question, as the reranker says; None where it cannot be asked now."""
+        """Returns the reranker's score of each text for the question; None if it cannot be used now."""
         with self._lock:
             if self._is_closed:
                 return None
@@ -96,9 +96,9 @@ class SecondReading:
 
     @property
     def coming_bytes(self) -> int:
-        """What of memory it will take with the next question; 0 where it is loaded, or cannot be. Never blocks.
+        """The memory that it will take with the next question; 0 if it is loaded, or cannot be. Takes no lock.
 
-        While it is being loaded, its room is promised to it.
+        While it is being loaded, its room is promised in the ledger.
         """
         if self._reranker.is_loaded or self._is_loading or self._broken is not None:
             return 0
@@ -106,12 +106,12 @@ class SecondReading:
             try:
                 self._wanted_bytes = wanted_bytes(resolve(self.name))
             except EmbedderUnavailable:
-                # Told to the next question, which looks again: its drive may be back by then.
+                # Reported with the next question, which looks again: its drive may be back by then.
                 self._wanted_bytes = 0
         return self._wanted_bytes
 
     def close(self) -> None:
-        """Gives its memory back for good. A second call does nothing."""
+        """Frees its memory permanently. A second call does nothing."""
         self._is_closed = True
         self._reranker.close()
 
@@ -144,7 +144,7 @@ class SecondReading:
                 self._around_loading(),
                 self._ledger.promised("ram", lambda: num_bytes - self._held_bytes() + before_bytes),
             ):
-                # It is entered as it comes, and promised until then.
+                # It is entered in the ledger as it is loaded, and promised until then.
                 room.release()
                 self._reranker.load()
         except EmbedderUnavailable as error:
@@ -159,7 +159,7 @@ class SecondReading:
         return self._read(question, texts)
 
     def _held_bytes(self) -> int:
-        """Of memory, by rerankers and by what they bring."""
+        """Returns the memory that rerankers and the libraries they load hold."""
         return sum(self._ledger.held_bytes("ram", owner, is_mapped=False) for owner in ("runtime", "reranker"))
 
     def _read(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -176,13 +176,13 @@ class SecondReading:
         return scores
 
     def _give_way(self) -> None:
-        """Gives the memory back that others need more."""
+        """Frees its memory, which others need more."""
         self._reranker.unload()
         self._rest()
         self._leave_out("Memory is short, and the best passages are not read a second time for now.")
 
     def _rest(self) -> None:
-        """The reranker is not tried again for a while."""
+        """Prevents another attempt for a while."""
         self._rests_until = self._clock() + REST_SECONDS
 
     def _leave_out(self, sentence: str, way_out: str = "") -> None:
@@ -194,7 +194,7 @@ class SecondReading:
 
 
 def _stamp(folder: Path) -> _Stamp:
-    """Changes with the files in a folder."""
+    """Returns a value that changes with the files in a folder."""
     try:
         stats = [(file.name, file.stat()) for file in folder.iterdir()]
     except OSError:

@@ -7,23 +7,23 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 
 class SerialExecutor:
-    """Used by one thread, which is not its own."""
+    """Carries out work in order on its own thread; used by one other thread."""
 
     def __init__(self, name: str) -> None:
-        """`name` is the thread's."""
+        """Prepares; `name` is that of the thread."""
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._last: Future[None] | None = None
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Has it carried out behind all that came before."""
+        """Queues work behind everything before it."""
         self._last = self._pool.submit(work)
 
     def end(self) -> Future[None] | None:
-        """Takes nothing more; what is carried out last, of what it has."""
+        """Accepts no more work; returns the future of the last, None without any."""
         self._pool.shutdown(wait=False)
         return self._last
 
 
 def end_all(lanes: Sequence[SerialExecutor], patience_seconds: float) -> None:
-    """Ends them; waits so long for all that they have, some of which may hang."""
+    """Ends all, and waits up to `patience_seconds` for their work, some of which may hang."""
     wait([last for lane in lanes if (last := lane.end()) is not None], patience_seconds)

@@ -101,7 +101,7 @@ class Desk(Protocol):
         ...
 
     def choosing(self, request: Request) -> Work:
-        """The work that chooses a model, or none, unless another is chosen before it is carried out."""
+        """Returns the work that chooses a model, or none, unless another is chosen before it is carried out."""
         ...
 
     def take(self, asked: protocol.Ask) -> Callable[[], None]:
@@ -130,7 +130,7 @@ class Session:
         self._next_page: tuple[Request, Future[None]] | None = None
 
     def publish(self, event: Event) -> None:
-        """The engine's listener: called on its threads, so it only queues."""
+        """Receives the engine's events, on its threads, so it only queues."""
         if isinstance(event, AnswerCancelled | AnswerFailed) and not self._tells_ends:
             return
         if isinstance(event, PhaseChanged):
@@ -207,7 +207,7 @@ class Session:
                 self._pool.submit(self._reply, request, self._desk.carried_out)
 
     def _work_of(self, request: Request) -> Work:
-        """The work for its lane; what has to happen before that is done now."""
+        """Returns the work for its lane, and does now what has to happen before that."""
         match request.method:
             case protocol.ASK:
                 return self._taken(request)

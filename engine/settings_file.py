@@ -45,7 +45,7 @@ class SettingsStore:
         return ""
 
     def knows(self, name: str) -> bool:
-        """Whether the file determines a setting, also by omitting it; False where it could not be read."""
+        """Returns whether the file determines a setting, also by omitting it; False where it could not be read."""
         table, _, key = name.partition(".")
         return not self._unreadable and not any(fault.place[:2] in ((table,), (table, key)) for fault in self._faults)
 
@@ -133,7 +133,7 @@ class Fault(NamedTuple):
 
 
 def _without_faults(tables: dict[str, Any]) -> tuple[Settings, list[Fault]]:
-    """Settings without the invalid values, and what is wrong with these.
+    """Returns the settings without the invalid values, and what is wrong with these.
 
     A mistake in a hand-edited file, or a bound that a newer Ragdoll tightened, affects that value only: without the
     others the chosen model would be gone, and the library would begin to move to the default embedder.
@@ -168,7 +168,7 @@ def _aside(file: Path) -> Path:
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """A value that differs once the file was written; None if there is no file."""
+    """Returns a value that differs once the file was written; None if there is no file."""
     try:
         status = file.stat()
     except OSError:
@@ -177,7 +177,7 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def _read(file: Path) -> tuple[tomlkit.TOMLDocument, str]:
-    """The content of the file; and why it cannot be read and what follows, "" if it can."""
+    """Returns the content of the file; and why it cannot be read and what follows, "" if it can."""
     try:
         return tomlkit.parse(file.read_text(encoding="utf-8")), ""
     except FileNotFoundError:

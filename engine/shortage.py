@@ -1,6 +1,6 @@
 """Shortage: how short each tier of memory is, and the ladders on which one thing after another is given up.
 
-What the system says counts at once. What we hold beyond a budget counts when no plan has helped for some seconds.
+What the system reports counts at once. What we hold beyond a budget counts when no plan has helped for some seconds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from engine.protocol import PressureLevel
 
 # It takes a moment until memory is given back; what is held beyond a budget after that is too much.
 SETTLING_SECONDS = 5.0
-# What is missing by less is no reason to move anything: others come and go.
+# A smaller excess is no reason to move anything: other programs come and go.
 TOLERANCE = 1.02
 
 
 class Shortage:
-    """Owned by the thread of the loop; `levels` and `given_up` are for others too."""
+    """How short each tier is, and what is given up. Owned by the thread of the loop.
+
+    `levels` and `given_up` may be read on any thread.
+    """
 
     def __init__(
         self,
@@ -38,15 +41,15 @@ class Shortage:
         decisions: Decisions,
         gauge: PressureGauge,
     ) -> None:
-        """Begins with everything.
+        """Begins with nothing given up.
 
         Args:
-            senses: What is in use.
-            hands: Who does what no plan can say.
-            ledger: Says what is held.
+            senses: Report what is in use.
+            hands: Carry out what no plan can express.
+            ledger: Knows what is held.
             allowance: What may be held.
             decisions: Records what was given up, and why.
-            gauge: Tells pressure.
+            gauge: Measures pressure.
         """
         self._senses, self._hands, self._ledger = senses, hands, ledger
         self._allowance, self._decisions, self._gauge = allowance, decisions, gauge
@@ -60,16 +63,16 @@ class Shortage:
 
     @property
     def given_up(self) -> tuple[Rung, ...]:
-        """What is done without just now, the oldest first."""
+        """What is given up now, the oldest first."""
         return self._standing.given_up
 
     @property
     def is_past(self) -> bool:
-        """Whether nothing is short, and nothing is done without."""
+        """Whether nothing is short, and nothing is given up."""
         return not self.given_up and all(level == "none" for level in self.levels.values())
 
     def look(self, hardware: Hardware, changed_at: float, now: float) -> frozenset[Tier]:
-        """Takes in how short each tier is; those of which more is held than may be.
+        """Measures how short each tier is; returns the tiers of which more is held than may be.
 
         Args:
             hardware: A look at the machine.
@@ -78,14 +81,14 @@ class Shortage:
         """
         self._begin_where_chosen()
         held = {tier: self._ledger.counted_bytes(tier) for tier in TIERS}
-        # Also what nobody has entered; pages of files that nobody counts leave by themselves.
+        # Including what no owner has entered; pages of files that are not counted leave by themselves.
         held["ram"] += max(0, remainder(self._ledger, hardware.process).kept_bytes)
-        # Of pages of files that were entered, those that have left are not held.
+        # Pages of files that were entered and have left memory are not held.
         in_truth = hardware.process_bytes + in_other_processes(self._ledger)
         held["ram"] = min(held["ram"], in_truth) if hardware.process_bytes else held["ram"]
         over = frozenset(tier for tier in TIERS if held[tier] > self._allowance.of(tier) * TOLERANCE)
         if self._chosen["disk"] is None and not self._ledger.held_bytes("disk", "kv"):
-            # On a disk that others have filled, what is left of ours is the library, which is nobody's to give back.
+            # On a disk that other programs have filled, only the library may be left of ours, and that is not given up.
             over -= {"disk"}
         levels: dict[Tier, PressureLevel] = {"gpu": "none", "ram": "none", "disk": "none"}
         levels["ram"] = self._gauge.look(hardware, self._leaving_bytes(hardware))
@@ -99,10 +102,10 @@ class Shortage:
         return over
 
     def climb(self, in_force: InForce, now: float, *, may_fall: bool = True) -> bool:
-        """Gives up one thing in each tier that is short, or takes one back; whether anything was done.
+        """Gives up one thing in each tier that is short, or takes one back; returns whether anything was done.
 
         Args:
-            in_force: How things lie.
+            in_force: The present state.
             now: Seconds of the clock of `look`.
             may_fall: Whether something may be given up now.
         """
@@ -116,12 +119,12 @@ class Shortage:
         return any(move is not None for move in moves)
 
     def awaits_loss(self, in_force: InForce) -> bool:
-        """Whether memory is short, and what is to be lost for it is not lost yet."""
+        """Returns whether memory is short, and what is to be lost for it is not lost yet."""
         is_short = any(level != "none" for level in self.levels.values())
         return is_short and awaits_loss(self.given_up, in_force.here.placement)
 
     def adopt(self, given_up: tuple[Rung, ...], now: float) -> None:
-        """What the generation thread had to give up on its own is taken back here, like everything else."""
+        """Adopts what the generation thread had to give up on its own, so that it is taken back here."""
         if given_up is not self._adopted:
             for rung in given_up:
                 if rung not in self._standing.given_up:
@@ -129,37 +132,37 @@ class Shortage:
             self._adopted = given_up
 
     def done_without(self, told: tuple[Rung, ...]) -> tuple[Rung, ...]:
-        """What is done without by now, by whoever gave up what was `told`, much of which may have been taken back."""
+        """Returns what is given up by now, for a load that gave up `told`, some of which may have been taken back."""
         known = self._standing.given_up
         if told is self._adopted:
             return known
         return (*known, *(rung for rung in told if rung not in known))
 
     def pass_trial(self) -> None:
-        """Everything lies as it was planned with what was taken back."""
+        """Notes that everything is placed as planned with what was taken back."""
         self._standing.pass_trial()
 
     def fail_trial(self, now: float) -> bool:
-        """What was taken back could not be had, and is given up again; whether there was anything."""
+        """Gives up again what was taken back but was not available; returns whether there was anything."""
         return bool(self._standing.fail_trial(now))
 
     def begin_anew(self) -> None:
-        """Another model begins with everything; if there is still too little, that shows soon."""
+        """Takes everything back for another model; if memory is still short, that shows soon."""
         for rung in self._standing.given_up:
             self._carry_out(rung, is_down=False)
         self._standing.forget()
         self._adopted = ()
 
     def _leaving_bytes(self, hardware: Hardware) -> int:
-        """Pages of a model that has no room: the system keeps as many as there is memory, and drops them for others."""
+        """Returns the pages of a model without room: the system keeps as many as fit, and drops them for others."""
         elsewhere = self._ledger.held_bytes("disk", is_mapped=True)
         in_memory = self._ledger.held_bytes("ram") - self._ledger.counted_bytes("ram")
         return min(hardware.process.file_bytes, in_memory + elsewhere) if elsewhere else 0
 
     def _begin_where_chosen(self) -> None:
-        """A budget that the user has changed is planned for with everything: what fell for the one before is no guide.
+        """Takes back what was given up in tiers whose budget the user changed: it was given up for the old budget.
 
-        Else a larger one could change nothing, where what was given up leaves no plan that fits.
+        Otherwise a larger budget might have no effect, because what was given up leaves no plan that fits.
         """
         memory = self._senses.settings().memory
         chosen = {tier: chosen_of(memory, tier) for tier in TIERS}
@@ -187,7 +190,7 @@ class Shortage:
         )
 
     def _act(self, move: Move) -> None:
-        """Says a move, and carries it out."""
+        """Reports a move, and carries it out."""
         rung, is_down = move.rung, move.kind == "given_up"
         why = reasons.taken_back(rung.tier)
         if is_down:
@@ -197,7 +200,7 @@ class Shortage:
         self._carry_out(rung, is_down)
 
     def _carry_out(self, rung: Rung, is_down: bool) -> None:
-        """Does, or takes back, what no plan can say."""
+        """Carries out, or takes back, what no plan can express."""
         if rung.kind == "tree_to_ram":
             self._hands.keep_in_cells(not is_down)
         elif rung.kind == "idle_model" and is_down:

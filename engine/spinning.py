@@ -1,11 +1,11 @@
 """Threads that compute together spin while they wait for each other, unless others need their cores.
 
-A pass through a model has hundreds of points where each thread waits for the last one, often for a few µs. libgomp has
-them spin for 3 ms before they sleep: woken each time instead, a 1B model wrote 19 tokens a second where it wrote 33, on
-two cores. Beside a busy program, though, who spins keeps the core from the one that is waited for: 9 tokens, where it
-were 15. libgomp spins for some µs only as soon as it has more threads than there are cores, which can be brought about
-at any moment, by threads that have nothing to do. So it is measured for how much of its time the thread that computes
-waits for a core, and where that is much, there are such threads.
+A pass of a model has hundreds of points where each thread waits for the last one, often for a few µs. libgomp lets them
+spin for 3 ms before they sleep: without that, a 1B model on two cores wrote 19 tokens a second instead of 33. But
+alongside a busy program, a spinning thread keeps the core from the thread that it waits for: 9 tokens instead of 15.
+libgomp spins for only some µs while it has more threads than there are cores, and idle threads bring that about at any
+moment. So the share of its time that the computing thread waits for a core is measured; while it is large, there are
+idle threads.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from engine.own_cores import allowed_cores
 
 log = logging.getLogger(__name__)
 
-# Computing that passes between two looks.
+# The computing time between two looks.
 LOOK_SECONDS = 0.25
-# Of the time of its passes, so much a thread waits for a core where others want it. Alone 0 to 1.3 % were measured,
-# beside one busy program 27 to 40, and up to 15 where models take turns, since whoever hears of a token needs a core as
-# well. (How often it has to give up its core says nothing: it is as often for each of these.)
+# If a thread waits for a core for a larger share of its passes, others want the core. Measured were 0 to 1.3 % alone,
+# 27 to 40 beside one busy program, and up to 15 where models take turns, since clients that receive tokens need a core
+# as well. (How often it has to give up its core says nothing: that is the same in all of these.)
 MOST_WAITING = 0.2
-# So many looks in a row have to find others, and then to find nobody.
+# How many looks in a row must find others before spinning is shortened, and then find none before it is restored.
 CROWDED_LOOKS, QUIET_LOOKS = 2, 4
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
@@ -42,7 +42,7 @@ class Idlers(Protocol):
     """Threads that have nothing to do and sleep."""
 
     def end(self) -> None:
-        """They are gone; a second call does nothing."""
+        """Ends the threads; a second call does nothing."""
         ...
 
 
@@ -52,9 +52,9 @@ class IdleTeam:
     def __init__(self, library: ctypes.CDLL) -> None:
         """Raises AttributeError where it is no libgomp, RuntimeError where there can be no thread."""
         self._is_over, is_there = threading.Event(), threading.Event()
-        # Looked up here: what is raised in the thread reaches nobody.
+        # Looked up here, because an exception in the thread would reach no caller.
         parallel = library.GOMP_parallel
-        # It has the team as its own for as long as it lives.
+        # The team belongs to this thread, for as long as that lives.
         self._thread = threading.Thread(target=self._run, args=(parallel, is_there), name="idle team", daemon=True)
         self._thread.start()
         is_there.wait()
@@ -65,7 +65,7 @@ class IdleTeam:
 
     def _run(self, parallel: Callable[..., None], is_there: threading.Event) -> None:
         try:
-            # What each of them does is to free nothing.
+            # Each of them calls free(NULL), which does nothing.
             nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)
             parallel(nothing, None, ctypes.c_uint(allowed_cores() + 1), ctypes.c_uint(0))
         finally:
@@ -74,16 +74,16 @@ class IdleTeam:
 
 
 class IdleTeams:
-    """One of each copy of libgomp that is loaded: llama.cpp, torch and others may bring their own, or share one."""
+    """One team for each loaded copy of libgomp: llama.cpp, torch and others may bring their own, or share one."""
 
     def __init__(self) -> None:
         self.teams: list[IdleTeam] = []
         for path in loaded_libraries():
             try:
-                # What is loaded already is only looked up.
+                # RTLD_NOLOAD: it is loaded already, and only looked up.
                 self.teams.append(IdleTeam(ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)))
             except (OSError, RuntimeError, AttributeError) as error:
-                # It goes on spinning, which is no reason for an answer to end.
+                # Its threads go on spinning, which must not fail an answer.
                 log.warning("threads of %s spin although others want their cores: %s", path.name, error)
 
     def end(self) -> None:
@@ -92,7 +92,7 @@ class IdleTeams:
 
 
 class Spinning:
-    """Of the threads that compute with the one that calls `watched`; nobody else may."""
+    """Decides how long threads spin that compute with the one that calls `watched`; no other thread may."""
 
     def __init__(
         self,
@@ -100,17 +100,17 @@ class Spinning:
         waited: Callable[[], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begins with spinning.
+        """Begins with long spinning.
 
         Args:
-            idlers: Makes threads whose being there shortens it.
-            waited: For how many seconds the calling thread has waited for a core so far.
+            idlers: Starts idle threads, whose presence shortens it.
+            waited: Returns for how many seconds the calling thread has waited for a core so far.
             clock: Seconds that never go back.
         """
         self._make_idlers, self._waited, self._clock = idlers or IdleTeams, waited or seconds_waited, clock
         self._idlers: Idlers | None = None
         self._seconds = self._waited_before = self._ended_at = 0.0
-        # Looks in a row that found what would change it.
+        # How many looks in a row called for a change.
         self._num_other = 0
 
     @property
@@ -120,12 +120,12 @@ class Spinning:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """A pass is computed in the block."""
+        """Watches a pass, which is computed in the block."""
         if _wanted and self._idlers is None:
             self._idlers, self._num_other = self._make_idlers(), 0
         since = self._clock()
         if not self._seconds or since - self._ended_at > LOOK_SECONDS:
-            # What it waited for in a pause between passes says nothing of these.
+            # Waiting in a pause between passes says nothing about the passes.
             self._waited_before, self._seconds = self._waited(), 0.0
         yield
         self._ended_at = self._clock()
@@ -135,7 +135,7 @@ class Spinning:
             self._seconds = 0.0
 
     def end(self) -> None:
-        """As at the beginning."""
+        """Restores the beginning: no idle threads."""
         idlers, self._idlers = self._idlers, None
         if idlers is not None:
             idlers.end()
@@ -153,7 +153,7 @@ class Spinning:
 
 @contextmanager
 def idle_cores_wanted() -> Iterator[None]:
-    """What takes only idle cores (yielding.py) works in the block: threads that wait for each other leave it theirs."""
+    """Marks work that takes only idle cores (yielding.py): threads that wait for each other leave it theirs."""
     _wanted.append(threading.get_ident())
     try:
         yield
@@ -162,7 +162,7 @@ def idle_cores_wanted() -> Iterator[None]:
 
 
 def seconds_waited() -> float:
-    """For how long the calling thread could have computed and had no core; 0 where the system does not tell."""
+    """Returns how long the calling thread was ready but had no core; 0 if the system does not report it."""
     try:
         # Nanoseconds on a core, and waiting for one (Documentation/scheduler/sched-stats.rst).
         return int(_SCHEDSTAT.read_bytes().split()[1]) / 1e9
@@ -171,7 +171,7 @@ def seconds_waited() -> float:
 
 
 def loaded_libraries() -> tuple[Path, ...]:
-    """The copies of libgomp that are loaded."""
+    """Returns the copies of libgomp that are loaded."""
     try:
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:

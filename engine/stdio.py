@@ -15,13 +15,13 @@ _OUTPUT, _ERRORS = 1, 2
 def take_stdout() -> BinaryIO:
     """Points fd 1 at stderr for the rest of the process; returns what stdout was, as an unbuffered binary stream.
 
-    What is closed of the two, as jobs of the system have it, is nowhere from now on: nobody hears it. Left closed, the
-    place of stderr would be given to the next file that is opened, and that is what stdout was.
+    If one of the two is closed, as in some jobs of the system, it becomes /dev/null. If stderr stayed closed, the next
+    opened file would get its number, and that is the copy of stdout.
     """
     for number in (_OUTPUT, _ERRORS):
         _open_if_closed(number)
     if sys.stderr is None:
-        # What is printed to None goes to stdout.
+        # print(file=None) writes to stdout.
         sys.stderr = open(_ERRORS, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115 - stays open
     ours = os.dup(_OUTPUT)
     os.dup2(_ERRORS, _OUTPUT)

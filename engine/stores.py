@@ -1,7 +1,7 @@
 """The heavy pair, embedder and LanceDB table: opened once, by whichever worker needs it first, and closed at the end.
 
 Importing torch and lancedb takes seconds (8-42 s cold on a busy machine), so it never happens on the thread that
-answers pings, and the window is told while it does. The embedder loads at its first text: a job that finds nothing
+answers pings, and the window is informed meanwhile. The embedder loads at its first text: a job that finds nothing
 changed never waits for it.
 """
 
@@ -116,7 +116,7 @@ class StoresOpener:
         self._fault = ""
 
     def __call__(self) -> Stores:
-        """The stores.
+        """Returns the stores, and opens them the first time.
 
         Raises:
             EmbedderUnavailable: There is no such embedding model; the next call tries again.
@@ -208,7 +208,7 @@ class StoresOpener:
                 table.close()
 
     def state(self) -> EmbedderState:
-        """The model in use and how far the library has moved to another one; loads nothing."""
+        """Returns the model in use and how far the library has moved to another one; loads nothing."""
         stores, active, following = self._stores, self._catalog.active_table(), self._catalog.next_table()
         moved, to_move = self._catalog.moved() if following is not None else (0, 0)
         problem = " ".join(part for part in (self._tables.problem, self._fault) if part)
@@ -224,7 +224,7 @@ class StoresOpener:
         )
 
     def index_problem(self) -> str:
-        """Why nothing is found although documents were indexed, in a sentence; "" if all is well, or not known yet."""
+        """Returns why nothing is found although documents were indexed; "" if all is well, or not known yet."""
         stores = self._stores
         if stores is None or not self._catalog.num_chunks() or not stores.table.is_empty():
             return ""
@@ -237,7 +237,7 @@ class StoresOpener:
             self._timer.start()
 
     def _close_retired(self) -> None:
-        """Runs on a timer's thread: closing an index waits for the file that is being written, maybe for minutes."""
+        """Closes them on a timer's thread, since an index may wait for minutes for a file that is being written."""
         with self._closing:
             with self._lock:
                 if self._timer is None:
@@ -261,7 +261,7 @@ class StoresOpener:
             close_all(following.embedder.unload, following.table.close)
 
     def _drop_strays(self) -> None:
-        """Deletes on a thread of its own: gigabytes take seconds, for which no question should wait."""
+        """Deletes them on a thread of its own: gigabytes take seconds, for which no question should wait."""
         if not self._retired and (strays := self._tables.set_strays_aside()):
             threading.Thread(target=delete_all, args=(strays,), name="strays", daemon=True).start()
 
@@ -297,18 +297,18 @@ class StoresOpener:
         return self._partition_bytes
 
     def set_partition_bytes(self, num_bytes: int) -> None:
-        """What partitions may hold in memory from the next sweep on; an index that is opened later begins with it."""
+        """Sets what partitions may hold in memory from the next sweep on, or once the index is opened."""
         self._partition_bytes = num_bytes
         stores = self._stores
         if stores is not None:
             stores.index.set_partition_bytes(num_bytes)
 
     def opened(self) -> Stores | None:
-        """The stores if they are open already; never blocks."""
+        """Returns the stores if they are open already; never blocks."""
         return self._stores
 
     def _open(self, following: NextStores | None = None) -> Stores:
-        """`following` holds a model that is already loaded, if it is the right one."""
+        """Opens the stores; `following` holds a model that is already loaded, if it is the right one."""
         settings = self._settings()
         active, spec = self._tables.active()
         if following is not None and following.embedder.identity == active.identity:
@@ -356,7 +356,7 @@ class StoresOpener:
         return index
 
     def _index_budget_bytes(self, settings: Settings) -> int:
-        """The budget of the settings, or a share of the memory that leaves room for a model."""
+        """Returns the budget of the settings, or a share of the memory that leaves room for a model."""
         if settings.memory.index_budget_bytes is not None:
             return settings.memory.index_budget_bytes
         return int(probe(self._library).ram_capacity_bytes * INDEX_SHARE_OF_RAM)

@@ -37,7 +37,7 @@ class Tables:
         self.problem = ""
 
     def active(self) -> tuple[VectorTable, EmbedderSpec]:
-        """The active table and its model, entered in the catalogue if it is the first.
+        """Returns the active table and its model; enters it in the catalogue if it is the first.
 
         A model that is gone can still be moved from, to the one that the settings name.
 
@@ -53,7 +53,7 @@ class Tables:
         return table, self._spec_of(table)
 
     def following(self) -> tuple[VectorTable, EmbedderSpec] | None:
-        """The table to which the library is to move, and its model; None if it stays. Entered if it is new."""
+        """Returns the table to which the library is to move, entered if it is new, and its model; None if it stays."""
         active, wanted = self._catalog.active_table(), self._wanted()
         if active is None or wanted is None:
             return None  # What was moved stays moved: the model may come back with its drive.
@@ -65,12 +65,12 @@ class Tables:
         return (following, wanted) if following is not None else None
 
     def folders(self, table: VectorTable) -> tuple[Path, Path]:
-        """The folders of its rows and of its shards."""
+        """Returns the folders of its rows and of its shards."""
         suffix = table.folder.removeprefix(FIRST_FOLDER)
         return self._library / table.folder, self._library / f"shards{suffix}"
 
     def is_made(self, table: VectorTable) -> bool:
-        """Whether anything was ever written to it."""
+        """Returns whether anything was ever written to it."""
         return self.folders(table)[0].is_dir()
 
     def set_strays_aside(self) -> list[Path]:
@@ -95,7 +95,7 @@ class Tables:
         return aside
 
     def _wanted(self) -> EmbedderSpec | None:
-        """The model that the settings name; None, with the problem noted, if it is not here."""
+        """Returns the model that the settings name; None, with the problem noted, if it is not here."""
         try:
             spec = resolve(self._settings().embedder)
         except EmbedderUnavailable as error:
@@ -105,7 +105,7 @@ class Tables:
         return spec
 
     def _first(self) -> VectorTable:
-        """The first entry of a library: it is new, lost its catalogue, or dates from before there were several."""
+        """Makes the first entry of a library that is new, lost its catalogue, or is older than the list of tables."""
         identity = self._catalog.stored_identity()
         settings = self._settings().embedder
         wanted = self._wanted()
@@ -122,7 +122,7 @@ class Tables:
         return table
 
     def _recognised(self, identity: str) -> VectorTable:
-        """An earlier model by its identity alone. Raises EmbedderUnavailable when no name leads to it."""
+        """Finds an earlier model by its identity alone. Raises EmbedderUnavailable when no name leads to it."""
         for model in ("", identity.rpartition("@")[0]):
             try:
                 spec = resolve(EmbedderSettings(model=model))
@@ -149,7 +149,7 @@ class Tables:
         return EmbedderSpec(table.name, table.identity, Path(table.model), table.dimensions, None, False, is_gone=True)
 
     def _folder_of(self, identity: str) -> str:
-        """Where a library without an entry has the vectors of a model: it may have moved before losing it."""
+        """Returns where a library without an entry has the vectors of a model: it may have moved before losing it."""
         moved = _marked_folder(identity)
         return moved if (self._library / moved).is_dir() else FIRST_FOLDER
 
@@ -165,7 +165,7 @@ def delete_all(folders: Sequence[Path]) -> None:
 
 
 def _marked_folder(identity: str) -> str:
-    """The folder of the vectors of a model to which a library moves."""
+    """Returns the folder of the vectors of a model to which a library moves."""
     return f"{FIRST_FOLDER}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 

@@ -30,7 +30,7 @@ def in_turn(ends: Iterable[tuple[int, AnswerEnded]]) -> Iterator[AnswerEnded]:
 
 
 def finished(end: AnswerEnded) -> AnswerFinished:
-    """The end, if it is an answer.
+    """Returns the end, if it is an answer.
 
     Raises:
         RagdollError: Why there is no answer.

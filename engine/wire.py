@@ -73,7 +73,7 @@ def encode_notice(notice: Notice) -> bytes:
 
 
 def decode_request(line: bytes) -> Request:
-    """A request from a line, checked.
+    """Decodes and checks a request.
 
     Raises:
         RequestRefused: The id is known, but method or params are not ours.
@@ -93,7 +93,7 @@ def decode_request(line: bytes) -> Request:
 
 
 def decode_message(line: bytes) -> Reply | Notice:
-    """A message of the engine from a line.
+    """Decodes a message of the engine.
 
     Raises:
         ProtocolError: The line is not a message of ours.
@@ -111,7 +111,7 @@ def decode_message(line: bytes) -> Reply | Notice:
 
 
 def decode_result(method: Method[Any, R], result: dict[str, Any]) -> R:
-    """The typed result of a reply.
+    """Decodes the result of a reply.
 
     Raises:
         ProtocolError: The result is not of the method's type.
@@ -126,7 +126,9 @@ def _reply(body: dict[str, Any]) -> Reply:
     error = body.get("error")
     if isinstance(error, dict):
         fields = {key: str(error.get(key, "")) for key in ("kind", "sentence", "way_out")}
-        return Reply(int(body["id"]), error=WireError(**fields))
+        if not isinstance(body["id"], int):
+            raise ProtocolError("Received an error that replies to nothing.")
+        return Reply(body["id"], error=WireError(**fields))
     result = body.get("result")
     if not isinstance(result, dict) or not isinstance(body["id"], int):
         raise ProtocolError("Received a reply with neither result nor error.")
@@ -147,7 +149,7 @@ def _body(line: bytes) -> dict[str, Any]:
         raise ProtocolError("Received a line that is longer than any message.")
     try:
         body = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProtocolError("Received a line that is not JSON.") from error
     if not isinstance(body, dict):
         raise ProtocolError("Received a line that is not a JSON object.")

@@ -39,20 +39,20 @@ def yield_to_others() -> None:
         elif sys.platform == "darwin":
             ctypes.CDLL(None).pthread_set_qos_class_self_np(_QOS_CLASS_BACKGROUND, 0)
         else:
-            # Linux means the thread by both; where the policy is refused, the niceness holds.
+            # On Linux, both apply to the thread; if the policy is refused, the niceness remains.
             thread = threading.get_native_id()
             os.setpriority(os.PRIO_PROCESS, thread, _NICEST)
             os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
 
 
 def is_yielding() -> bool:
-    """Whether the calling thread asked to yield: threads that it has work done by do not."""
+    """Returns whether the calling thread asked to yield; threads that do work for it do not."""
     return getattr(_this_thread, "is_yielding", False)
 
 
 @contextmanager
 def at_most_threads(most: int | None) -> Iterator[None]:
-    """Has the calling thread's work done by at most so many threads, itself among them; None: as many as there are."""
+    """Limits how many threads do the calling thread's work in the block, itself included; None: no limit."""
     before = threads_allowed()
     _this_thread.most_threads = most
     try:
@@ -62,5 +62,5 @@ def at_most_threads(most: int | None) -> Iterator[None]:
 
 
 def threads_allowed() -> int | None:
-    """How many threads may do the calling thread's work; None for as many as there are."""
+    """Returns how many threads may do the calling thread's work; None: no limit."""
     return 1 if is_yielding() else getattr(_this_thread, "most_threads", None)

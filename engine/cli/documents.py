@@ -46,7 +46,7 @@ def of_answer(end: AnswerFinished) -> dict[str, Any]:
 
 
 def of_end(end: AnswerEnded) -> dict[str, Any]:
-    """The line of a batch: an answer, or why there is none."""
+    """Returns the line of a batch: an answer, or why there is none."""
     if isinstance(end, AnswerFinished):
         return of_answer(end)
     error = end.error if isinstance(end, AnswerFailed) else RagdollError("The question was cancelled.")

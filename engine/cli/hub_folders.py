@@ -34,7 +34,7 @@ def fetch(steps: Generator[Fetched, None, Path], out: Output) -> Path:
 
 
 def here(entries: Iterable[Entry], name: str) -> Entry | None:
-    """A downloaded model by its hub name, folder or name. Raises BadRequest if several match."""
+    """Finds a downloaded model by its hub name, folder or name. Raises BadRequest if several match."""
     there = [entry for entry in entries if entry.download.state == "there"]
     meant = [one for one in there if name in (one.source, one.path)]
     meant = meant or [one for one in there if name.casefold() == one.name.casefold()]
@@ -45,19 +45,19 @@ def here(entries: Iterable[Entry], name: str) -> Entry | None:
 
 
 def folder(entries: Iterable[HubFolderEntry], name: str) -> str:
-    """The name of a model for the settings: the folder of a downloaded one, any other name unchanged."""
+    """Returns the name of a model for the settings: the folder of a downloaded one, any other name unchanged."""
     entry = here(entries, name)
     return entry.path if entry is not None else folder_there(name)
 
 
 def source(entries: Iterable[HubFolderEntry], name: str) -> str:
-    """The hub's name of a downloaded model; any other name unchanged."""
+    """Returns the hub's name of a downloaded model; any other name unchanged."""
     entry = here(entries, name)
     return entry.source if entry is not None else name
 
 
 def named(options: argparse.Namespace, command: str) -> str:
-    """The model that a command names. Raises BadRequest if it names none."""
+    """Returns the model that a command names. Raises BadRequest if it names none."""
     if not options.name:
         raise BadRequest(f"'ragdoll {command} {options.action}' needs a name.", f"ragdoll {command} lists some.")
     return str(options.name)

@@ -29,7 +29,7 @@ class BatchLine:
 
 
 def read_batch(file: str, *keys: str) -> list[BatchLine]:
-    """The lines of a JSONL file.
+    """Reads the lines of a JSONL file.
 
     Raises:
         NothingThere: No such file.
@@ -57,16 +57,16 @@ def _batch_line(number: int, line: str, keys: Sequence[str]) -> BatchLine:
 
 
 def folder_there(name: str) -> str:
-    """The absolute path of an existing folder, valid wherever the engine runs; any other name unchanged."""
+    """Returns the absolute path of an existing folder, valid wherever the engine runs; any other name unchanged."""
     return path if name and os.path.isdir(path := absolute(name)) else name
 
 
 def read_form(file: str | None, what: str) -> str:
-    """The grammar or JSON schema in a file, "" where none is named.
+    """Reads the grammar or JSON schema in a file; "" if none is named.
 
     Raises:
         NothingThere: No such file.
-        BadRequest: It is no text.
+        BadRequest: It is not text.
     """
     if file is None:
         return ""
@@ -79,7 +79,7 @@ def read_form(file: str | None, what: str) -> str:
 
 
 def read_sampling(pairs: Sequence[str], others: Mapping[str, Any]) -> SamplingParams:
-    """The parameters in `pairs`, each `NAME=VALUE` with a JSON value or plain text; the rest from `others`.
+    """Reads the parameters in `pairs`, each `NAME=VALUE` with a JSON value or plain text; the rest is from `others`.
 
     Raises:
         BadRequest: No such parameter, or a value of the wrong type; ranges are checked where it is used.
@@ -110,7 +110,7 @@ def read_pair(text: str) -> tuple[str, Any]:
 
 
 def read_password(file: str | None) -> str:
-    """The first line of a file ("-" is stdin), or hidden input: on the command line other users could read it.
+    """Reads the first line of a file ("-" is stdin), or hidden input: others could read a command line.
 
     Raises:
         BadRequest: The file cannot be read, or there is no terminal.

@@ -86,7 +86,7 @@ def status(options: argparse.Namespace, out: Output) -> None:
 
 
 def _collection(options: argparse.Namespace, engine: Commanded) -> str:
-    """The collection of new files; by default the default one, whatever its present name."""
+    """Returns the collection of new files; by default the default one, whatever its present name."""
     if options.collection is not None:
         return str(options.collection)
     collections = engine.collections()

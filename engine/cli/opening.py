@@ -29,7 +29,7 @@ MOST_S = 600.0
 
 @contextmanager
 def opened() -> Iterator[Commanded]:
-    """As `reached`; problems of the index are reported at the end of the command, when the index is open."""
+    """Does the same as `reached`, and reports problems of the index at the end of the command, when it is open."""
     with reached() as engine:
         if problem := engine.settings_problem:
             say(problem)
@@ -42,7 +42,7 @@ def opened() -> Iterator[Commanded]:
 
 @contextmanager
 def asked() -> Iterator[Commanded]:
-    """As `opened`, for questions: problems are reported on stderr while they are answered."""
+    """Does the same as `opened`, for questions: problems are reported on stderr while they are answered."""
     with opened() as engine:
         unsubscribe = engine.subscribe(_tell_problem)
         try:
@@ -53,7 +53,7 @@ def asked() -> Iterator[Commanded]:
 
 @contextmanager
 def reached() -> Iterator[Commanded]:
-    """An engine on the user's data folder: in a running process that can be called, otherwise in this one.
+    """Yields an engine on the user's data folder: in a running process that can be called, otherwise in this one.
 
     It waits for another command that runs an engine of its own.
 
@@ -70,7 +70,7 @@ def reached() -> Iterator[Commanded]:
 
 
 def _running_before_our_turn(home: Home, turn: ExitStack) -> Commanded | None:
-    """An engine that was opened while we waited; None when it is our turn, which ends with `turn`."""
+    """Returns an engine that was opened while we waited; None when it is our turn, which ends with `turn`."""
     home.create()
     since, is_told = time.monotonic(), False
     while (lock := take_turn(home)) is None:
@@ -109,7 +109,7 @@ def _own() -> Commanded:
 
 
 def _running(home: Home) -> RunningEngine | None:
-    """Raises LibraryHeld if it speaks another protocol version."""
+    """Connects to a running engine, if there is one. Raises LibraryHeld if it speaks another protocol version."""
     connection = knock(home)
     try:
         return RunningEngine(home, connection) if connection is not None else None

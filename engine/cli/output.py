@@ -26,7 +26,7 @@ class Output:
         return self._stream.isatty()
 
     def json(self, document: object) -> None:
-        """One JSON document, one line; names that are not UTF-8 stay as escapes."""
+        """Writes one JSON document, one line; names that are not UTF-8 stay as escapes."""
         self._write(json.dumps(document).encode("ascii") + b"\n")
 
     def text(self, text: str) -> None:

@@ -17,7 +17,7 @@ AddCommand = Callable[[str, Run, str], argparse.ArgumentParser]
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of all commands; each sets its function as `run` in the parsed options."""
+    """Makes the parser of all commands; each sets its function as `run` in the parsed options."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="one JSON document on stdout")
     common.add_argument("--verbose", action="store_true", help="log to stderr")

@@ -13,7 +13,7 @@ from engine.events import IndexProgressed
 
 @contextmanager
 def bar(title: str, is_json: bool, *, counts_bytes: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on stderr, updated with done, total and the current item; nothing without a terminal."""
+    """Shows a bar on stderr, updated with done, total and the current item; nothing without a terminal."""
     if is_json or not sys.stderr.isatty():
         yield lambda done, total, what: None
         return
@@ -37,7 +37,7 @@ def bar(title: str, is_json: bool, *, counts_bytes: bool = False) -> Iterator[Ca
 
 @contextmanager
 def progress(engine: Commanded, is_json: bool, title: str = "Indexing") -> Iterator[None]:
-    """A bar that follows the indexing."""
+    """Shows a bar that follows the indexing."""
     with bar(title, is_json) as show:
 
         def hear(event: object) -> None:

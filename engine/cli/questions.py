@@ -44,7 +44,7 @@ def search(options: argparse.Namespace, out: Output) -> None:
 
 
 def _model_of(name: str, settings: Settings) -> Path | None:
-    """A file, or a known model by its name; None for quotes only."""
+    """Returns a file, or a known model by its name; None for quotes only."""
     if name == QUOTES_ONLY:
         return None
     file = Path(name)

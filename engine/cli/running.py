@@ -84,7 +84,7 @@ class RunningEngine:
     """Implements `Commanded`. Paths and names are resolved as in the process of the command."""
 
     def __init__(self, home: Home, connection: socket.socket) -> None:
-        """Raises as Caller does."""
+        """Connects. Raises as Caller does."""
         self.home = home
         self._listeners: list[Publish] = []
         self._open = set[str]()
@@ -284,7 +284,7 @@ class RunningEngine:
         return self._caller.request(protocol.MODELS_SEARCH, HubWords(words=words)).repositories
 
     def get_model(self, name: str) -> Generator[Fetched, None, Path]:
-        """As Engine's, but queued behind the window's downloads; stopped if the generator is closed."""
+        """Does the same as Engine's, but queued behind the window's downloads; stopped if the generator is closed."""
         source = self.look_up_model(name).files[0].source
         steps, wanted = SimpleQueue[Download | EngineGone](), HubModel(source=source)
 
@@ -374,7 +374,7 @@ class RunningEngine:
     def _asked(
         self, several: Iterable[Asked], ask: Callable[[Asked, str], Question]
     ) -> Generator[tuple[Asked, AnswerEnded], None, None]:
-        """As `ask_each`, but raises EngineGone when the engine ends, instead of failing each question."""
+        """Does the same as `ask_each`, but raises EngineGone when the engine ends, instead of failing each question."""
         with closing(ask_each(several, ask, self.submit, self.cancel, self.subscribe)) as ends:
             for one, end in ends:
                 if isinstance(end, AnswerFailed) and isinstance(end.error, EngineGone):
@@ -382,7 +382,7 @@ class RunningEngine:
                 yield one, end
 
     def _documents(self, document_ids: Sequence[int]) -> Iterator[Document]:
-        """Those that still exist, in order."""
+        """Yields those that still exist, in order."""
         for start in range(0, len(document_ids), DOCUMENTS_AT_ONCE):
             some = tuple(document_ids[start : start + DOCUMENTS_AT_ONCE])
             params = protocol.ListDocuments(document_ids=some, limit=len(some))
@@ -443,7 +443,7 @@ def _all(paths: Sequence[str | Path]) -> tuple[str, ...]:
 
 
 def _file(name: str, known: Sequence[str]) -> str:
-    """The file of the model with a name, or "none"."""
+    """Returns the file of the model with a name, or "none"."""
     return QUOTES_ONLY if name == QUOTES_ONLY else str(named(known, name) or expanded(name))
 
 

@@ -40,7 +40,7 @@ def serve(options: argparse.Namespace, out: Output) -> None:
 
 
 def _tell(event: Any) -> None:
-    """On the engine's threads."""
+    """Reports problems; called on the engine's threads."""
     sentence = ""
     if isinstance(event, IndexFailed):
         sentence = str(event.error)

@@ -50,7 +50,7 @@ def _here(name: str, value: Any) -> tuple[str, Any]:
 
 
 def by_name(tables: Settings) -> dict[str, Any]:
-    """All settings that this engine knows; those of a newer one are kept in the file, but not listed."""
+    """Returns all settings that this engine knows; those of a newer one are kept in the file, but not listed."""
     return {
         f"{table}.{key}": getattr(getattr(tables, table), key)
         for table in Settings.model_fields

@@ -1,4 +1,4 @@
-"""What is printed at a terminal: what a job did, how a folder stands, an answer and where it comes from."""
+"""Prints to a terminal: what a job did, the state of a folder, an answer and its sources."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CUT_OFF = "The answer reached its length limit: --max-tokens allows a longer on
 
 
 def counted(count: int, noun: str) -> str:
-    """In English: "1 document", "2 documents"."""
+    """Returns a number and a noun in English: "1 document", "2 documents"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def typed(name: str) -> str:
-    """A name in a form that is easy to type: "Qwen3 4B" as "qwen3-4b"."""
+    """Returns a name in a form that is easy to type: "Qwen3 4B" as "qwen3-4b"."""
     return name.lower().replace(" ", "-")
 
 
@@ -53,7 +53,7 @@ def tell_move(embedder: EmbedderState, out: Output) -> None:
 
 
 def of_move(embedder: EmbedderState) -> str:
-    """How far the library has moved to another embedding model."""
+    """Returns how far the library has moved to another embedding model."""
     moved = f"{embedder.documents_moved} of {embedder.documents_to_move} documents"
     return f"Moving from the embedding model {embedder.name} to {embedder.next_name}: {moved} so far."
 
@@ -119,7 +119,7 @@ def tell_file_answer(path: str, end: AnswerEnded, out: Output) -> None:
 
 
 def _tell_part(text: str, part: Answer | Alternative, answer: Answer, out: Output) -> None:
-    """One of the answers of a file, where in it that was found, and whether there is less of it than there could be."""
+    """Prints one of the answers of a file, where in it that was found, and whether it was cut off."""
     out.line(_indented(text))
     cited = dict.fromkeys(citation.passage for citation in part.citations)
     places = [f"[{index + 1}] {answer.passages[index].place}" for index in cited if answer.passages[index].place]

@@ -1,7 +1,8 @@
-"""Admission: which requests get cells and which give them up; carries out what scheduler.py decides.
+"""Admission: gives requests KV cells and preempts them, as scheduler.py decides.
 
-When cells run out, kept KV leaves first, then the latest arrival of the least urgent requests: all its cells at once,
-saved or to be read again, whichever costs less. It comes back before any new request that is not more urgent.
+When cells run out, kept KV is evicted first, then the latest arrival among the least urgent requests is preempted: it
+leaves all its cells at once, swapped out or to be recomputed, whichever costs less. It resumes before any new request
+that is not more urgent.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from engine.generation.shared_prefill import shared_segments_tokens
 from engine.generation.swap_room import ROOMY, SwapRoom
 from engine.memory.gangs import QueueSharing
 
-# A request does not wait for another prompt to be read in order to save fewer tokens than this.
+# A request waits for another prompt to be read only if that saves at least this many tokens.
 MIN_SAVED_TOKENS = 32
-# What is saved to disk in pieces passes through at least this much memory at a time.
+# KV that is saved to disk in pieces passes through at least this much memory at a time.
 LEAST_PIECE_BYTES = 16 * MIB
-# While no request comes or goes, room appears only where kept KV was unpinned or where waiting raised an urgency.
+# While no request comes or goes, room appears only when kept KV is unpinned or waiting has raised an urgency.
 _STEPS_BETWEEN_TRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionLimits:
-    """What admission stays within.
+    """Bounds on sequences, on the tokens of a step, and on the memory for swapped KV.
 
-    `max_running` sequences write side by side, and a step computes `step_tokens` tokens at most. What leaves the cells
-    takes no more memory than `swap_budget_bytes` in all, nor than `swap_room` has then. `pays_by_pass`: a pass takes
-    long however few tokens it computes, as where layers are streamed.
+    At most `max_running` sequences are written side by side, and a step computes at most `step_tokens` tokens. Swapped
+    KV takes no more memory than `swap_budget_bytes` in all, nor than `swap_room` has at that time. `pays_by_pass`: a
+    pass takes long however few tokens it computes, for instance because layers are streamed.
     """
 
     max_running: int
@@ -54,8 +55,8 @@ class AdmissionLimits:
 class Admission:
     """Moves groups between waiting and running; part of the step loop.
 
-    `lacks_cells`: a request waits for nothing but cells. `most_cells` is the size of the context that may replace this
-    one, where that has more cells.
+    `lacks_cells`: a request waits for nothing but cells. `most_cells` is the number of cells of a larger context that
+    may replace this one.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Admission:
         clock: Callable[[], float],
         limits: AdmissionLimits,
     ) -> None:
-        """Starts with nothing held back; `residence` moves what leaves the cells and comes back."""
+        """Starts with nothing held back; `residence` moves KV out of the cells and back."""
         self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
         self._profile, self._tally, self._clock = profile, tally, clock
         self._limits, self.most_cells = limits, cells.num_cells
@@ -82,11 +83,11 @@ class Admission:
     def make_room(self, max_tokens: int) -> SequenceGroup | None:
         """Frees cells for the next batch of at most `max_tokens`, and the sequence numbers that will be needed.
 
-        Kept KV leaves for all of these tokens; a running group leaves only for the next tokens of answers that are
-        being written, or for the first token of a prompt where none is.
+        Kept KV is evicted for all of these tokens; a running group is preempted only for the next tokens of answers
+        that are being written, or for the first token of a prompt if none is.
 
         Returns:
-            The only group that is left, where even that cannot get what it needs.
+            The only remaining group, if not even that can get what it needs.
         """
         self._free_slots()
         if self._cells.num_free >= max_tokens:
@@ -109,7 +110,7 @@ class Admission:
         """Gives cells to waiting groups, as long as there are enough.
 
         Returns:
-            A group that does not fit although no other runs, or that would fit into more cells than this context has.
+            A group that does not fit although no other runs, or that needs more cells than this context has.
         """
         if self._num_steps_to_skip and self._groups.running:
             self._num_steps_to_skip -= 1
@@ -138,43 +139,43 @@ class Admission:
         return None
 
     def share_steps(self, sharing: QueueSharing | None) -> None:
-        """Has scripts' requests begin when the mean wait of all is shortest; None: as soon as they have cells.
+        """Lets scripts' requests begin when that minimises the mean wait of all; None: as soon as they have cells.
 
-        An answer that is nearly done should not wait for the long prompt of one that is not, unless so many requests
-        wait that shared steps are worth more to them.
+        An answer that is nearly done should not wait for the long prompt of another, unless so many requests wait that
+        sharing steps saves them more.
         """
         if sharing != self._sharing:
             self._sharing = sharing
             self.look_again()
 
     def look_again(self) -> None:
-        """A request came or went: groups that found no room may find some now."""
+        """Ends a pause in admission, because a request came or went and groups may find room now."""
         self._num_steps_to_skip = 0
 
     def _pause(self) -> None:
-        """Stops trying for some steps; not where kept KV is being read from disk, after which a group may come in."""
+        """Pauses admission for some steps, unless KV is being read from disk, after which a group may be admitted."""
         self._num_steps_to_skip = 0 if self._queue.awaits_disk else _STEPS_BETWEEN_TRIES
 
     def hold_back(self) -> None:
-        """Cells ran out although enough were counted: no group comes in before another has ended."""
+        """Admits no group until another has ended, because cells ran out although enough were counted."""
         self._is_held_back = True
 
     def note_end(self) -> None:
-        """A group has ended."""
+        """Allows admission again, because a group has ended."""
         self._is_held_back = False
         self.look_again()
 
     def rank(self, group: SequenceGroup) -> int:
-        """How urgent a group is by now; 0 is the most urgent."""
+        """Returns how urgent a group is now; 0 is the most urgent."""
         return self._queue.rank(group)
 
     @property
     def next_up(self) -> list[SequenceGroup]:
-        """Groups that have not begun and may be next, in order of urgency and arrival, regardless of what is kept."""
+        """Groups that have not begun and may be next, by urgency and arrival, however much of them is kept."""
         return sorted(self._queue.next_up, key=lambda group: (self.rank(group), group.arrival))
 
     def being_read(self, group: SequenceGroup) -> list[SequenceGroup]:
-        """Groups whose prompts are being read and that are no less urgent than a waiting one."""
+        """Returns the groups whose prompts are being read and that are at least as urgent as a waiting one."""
         most = self.rank(group)
         return [other for other in self._groups.being_read if self.rank(other) <= most]
 
@@ -183,11 +184,11 @@ class Admission:
         self._queue.note_served({group.request.priority for group in groups})
 
     def preempt(self, group: SequenceGroup) -> None:
-        """Takes all cells from a running group; it waits to go on where it was."""
+        """Takes all cells from a running group, which waits to resume where it was."""
         self._leave(group, self._is_saved(group))
 
     def _is_saved(self, group: SequenceGroup) -> bool:
-        """Copies what only this group holds out of the cells, where that pays and has room; says whether it did."""
+        """Saves the KV that only this group holds if that pays and there is room; returns whether it did."""
         residence, room = self._residence, self._limits.swap_room()
         parts, left_bytes = residence.parts(group), self._limits.swap_budget_bytes - residence.saved_bytes
         if choose(parts, min(left_bytes, room.ram_bytes), residence.rates, self._profile) == "swap":
@@ -197,7 +198,7 @@ class Admission:
     def _is_saved_on_disk(
         self, group: SequenceGroup, kept: int | None, passing_bytes: int, folder: Path | None
     ) -> bool:
-        """Does the same through files; more bytes than `passing_bytes` of memory pass through it piece by piece."""
+        """Does the same in files; KV that exceeds `passing_bytes` of memory passes through it in pieces."""
         parts = self._residence.parts(group, kept)
         num_bytes = sum(part.num_bytes for part in parts)
         if folder is None or self._least_bytes_at_once(num_bytes) > passing_bytes:
@@ -208,24 +209,24 @@ class Admission:
         return self._residence.save(group, kept, OverDisk(folder, min(num_bytes, passing_bytes)))
 
     def _is_worth_writing(self, parts: Sequence[Part]) -> bool:
-        """Whether files take less time than computing again, however much memory the bytes pass through."""
+        """Returns whether files take less time than recomputing, however much memory the bytes pass through."""
         return choose(parts, sum(part.num_bytes for part in parts), DISK_RATES, self._profile) == "swap"
 
     def _least_bytes_at_once(self, num_bytes: int) -> int:
         return min(num_bytes, LEAST_PIECE_BYTES) if self._residence.can_cut else num_bytes
 
     def take_back(self, group: SequenceGroup) -> None:
-        """Takes a group out of cells that have lost what it computed; it is computed again."""
+        """Takes all cells from a group whose KV in them was lost; it is recomputed."""
         self._leave(group, is_saved=False)
 
     def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
-        """Takes all cells from all groups, as the context is about to go; they go on in another one where they were.
+        """Takes all cells from all groups before the context is closed; they resume in another one where they were.
 
-        What is kept has left the cells already and is found again. What does not fit into `room_bytes` of memory
-        alongside what was saved earlier pushes that to disk; what does not fit into this memory at all is saved to disk
-        in pieces. Where neither is possible, it is read again.
+        Kept KV has left the cells already and is found again. KV that does not fit into `room_bytes` of memory next to
+        what was saved earlier moves that to disk; KV that does not fit into this memory at all is saved to disk in
+        pieces. If neither is possible, it is recomputed.
         """
-        # Kept KV has left the cells, and what came back into them now would go with the context.
+        # Kept KV has left the cells, and anything restored into them now would be lost with the context.
         self._forget_closing()
         self._queue.let_go_of_all()
         for group in reversed(list(self._groups.running)):
@@ -233,11 +234,11 @@ class Admission:
             kept = group.found.num_tokens if group.found is not None else 0
             is_saved = self._is_set_aside(group, kept, room_bytes, disk_folder)
             self._leave(group, is_saved, keeps_found=True)
-            # It is too early for the group to wait for what is kept of it.
+            # The wait for its kept KV begins only in the next context.
             group.awaits_disk_since = None
 
     def _is_set_aside(self, group: SequenceGroup, kept: int, room_bytes: int, disk_folder: Path | None) -> bool:
-        """Like `_is_saved`, where no group may stay in the cells."""
+        """Saves a group like `_is_saved`, but when no group may stay in the cells; returns whether it did."""
         parts = self._residence.parts(group, kept)
         needed_bytes = sum(part.num_bytes for part in parts)
         bytes_at_once = needed_bytes if needed_bytes <= room_bytes else self._least_bytes_at_once(needed_bytes)
@@ -248,7 +249,7 @@ class Admission:
         return self._is_saved_on_disk(group, kept, room_bytes - self._residence.saved_bytes, disk_folder)
 
     def _make_way(self, most_bytes: int, disk_folder: Path) -> None:
-        """Moves what was saved of waiting groups to disk until it takes no more memory than this."""
+        """Moves saved KV of waiting groups to disk until it takes at most this much memory."""
         for group in self._groups.waiting:
             if self._residence.saved_bytes <= most_bytes:
                 return
@@ -266,16 +267,16 @@ class Admission:
         group.status, group.waiting_since = SequenceStatus.PREEMPTED, self._clock()
 
     def let_go(self, group: SequenceGroup) -> bool:
-        """Ends the pins on what is kept of a request; False where there were none."""
+        """Unpins the kept KV of a request; returns False if none was pinned."""
         return self._queue.let_go(group)
 
     def drop_closing(self) -> bool:
-        """Gives up the last tokens of answers that have ended, and frees their cells; the rest of them is kept.
+        """Frees the cells of ended answers without waiting for their last tokens; all before those is kept.
 
-        Returns False where there were none.
+        Returns False if there were none.
         """
         for group in self._groups.closing:
-            # A request waits for these cells. A copy that stays in cells leaves them for the next one that needs them.
+            # A request waits for these cells. A copy that stays in cells is evicted when they are needed.
             keep_written(self._keeper, group, group.lead, can_wait=False)
         return self._forget_closing()
 
@@ -294,11 +295,11 @@ class Admission:
         return max(due.count(1), 1) if due else 0
 
     def _is_time_for(self, group: SequenceGroup) -> bool:
-        """Whether a group would be read soon, and not too many groups that are as urgent are running already."""
+        """Returns whether a group would be read soon and not too many equally urgent groups are running."""
         rank_of_group = self.rank(group)
         before = [other for other in self._groups.running if self.rank(other) <= rank_of_group]
         if _num_sequences(before) + group.num_sequences > self._limits.max_running:
-            # Only an end changes that.
+            # Only the end of a group changes that.
             self._pause()
             return False
         num_unread = sum(other.num_unread for other in before)
@@ -306,10 +307,10 @@ class Admission:
         return is_read_soon(num_to_read, num_unread, self._limits.step_tokens)
 
     def _begins(self, group: SequenceGroup, cached_tokens: int) -> bool:
-        """Whether a group begins although others run. Users' requests and groups that had begun before do so at once.
+        """Returns whether a group begins although others run, as users' requests and preempted groups do at once.
 
-        A request of a script waits for other scripts only: users would have it wait for ever. A group that has not
-        begun waits for prompts that are being read anyway and share its beginning.
+        A request of a script waits for other scripts only, since users might keep it waiting forever. A group that has
+        not begun waits for prompts that are being read anyway and share its beginning.
         """
         is_new = group.status is SequenceStatus.WAITING
         if is_new and (self._is_being_kept(group) or self._is_being_read(group, cached_tokens)):
@@ -324,7 +325,7 @@ class Admission:
         return len(scripts) < self._sharing.best(read_seconds, num_known)
 
     def _is_being_kept(self, group: SequenceGroup) -> bool:
-        """Whether the answer that it continues needs one more pass to be kept, without which it cannot go on there.
+        """Returns whether the answer that it continues needs one more pass before it is kept and can be continued.
 
         While prompts are being read, that pass might be many passes away.
         """
@@ -332,27 +333,27 @@ class Admission:
         return is_soon and self._keeper.keeps_whole and self._groups.before(group) is not None
 
     def _is_being_read(self, group: SequenceGroup, cached_tokens: int) -> bool:
-        """Whether more of its prompt will be kept once another has been read that comes first or is nearly done."""
+        """Returns whether more of its prompt will be kept once another, which is first or nearly done, was read."""
         keeper = self._keeper
         if not keeper.has_room or keeper.keeps_whole or group.times_passed >= LOOKAHEAD:
             return False
         there, least = max(cached_tokens, self._num_there(group)), MIN_SAVED_TOKENS
         if self._limits.pays_by_pass:
-            # The passes that read what is being read have this much room left.
+            # The passes that finish the prompts being read have this much room left.
             least = max(least, -sum(other.num_unread for other in self._groups.running) % self._limits.step_tokens)
         segments = group.request.segments
         for other in self.being_read(group):
             saved = shared_segments_tokens(segments, other.request.segments) - there
             comes_first = (self.rank(other), other.arrival) < (self.rank(group), group.arrival)
-            # Both together are done earlier where waiting costs this one less than it saves.
+            # Both together are done earlier if waiting costs this one less than it saves.
             is_nearly_there = other.num_unread - saved < saved
-            if saved >= least and (comes_first or is_nearly_there):
-                # More may be kept by now than was found.
-                return keeper.peek(segments) <= there + saved - least
+            # More may be kept by now than was found.
+            if saved >= least and (comes_first or is_nearly_there) and keeper.peek(segments) <= there + saved - least:
+                return True
         return False
 
     def _leaves_room(self, group: SequenceGroup) -> bool:
-        """Whether the groups that it overtakes, because they wait for what is being read, could begin alongside it."""
+        """Returns whether the groups it overtakes, which wait for a prompt being read, could begin alongside it."""
         held = [other for other in self._held if self.rank(other) <= self.rank(group)]
         if not held:
             return True
@@ -361,7 +362,7 @@ class Admission:
         return num_sequences <= self._limits.max_running and num_cells <= self._num_reachable([])
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
-        """Whether a group fits now, after everything has left that may leave for it; nothing leaves in vain."""
+        """Returns whether a group fits, after evicting and preempting what may leave for it, if that is enough."""
         while (lack := self._cells_for(group) - self._num_available()) > 0 or self._lacks_place(group):
             less_urgent = [other for other in self._groups.running if self.rank(other) > self.rank(group)]
             if self._cells_for(group) > self._num_reachable(less_urgent):
@@ -369,7 +370,7 @@ class Admission:
             if self._lacks_turn(group) and less_urgent:
                 self._preempt_one(less_urgent)
             elif self._keeper.free_cells(lack) if lack > 0 else self._keeper.free_slots(1):
-                # What left the cells may have been what was found for this one; perhaps it is on disk now.
+                # The evicted KV may have been what was found for this group, and may be on disk now.
                 self.let_go(group)
                 self._queue.find(group)
             elif not (self.drop_closing() or self._queue.let_go_of_all(but=group)):
@@ -379,26 +380,26 @@ class Admission:
         return True
 
     def _num_reachable(self, less_urgent: list[SequenceGroup]) -> int:
-        """The most cells that are available once these groups and all that is kept have left."""
+        """Returns the most cells that are available once these groups and all kept KV have left."""
         staying = [group for group in self._groups.running if group not in less_urgent]
         held = [sequence.held for group in staying for sequence in group.sequences if sequence.held is not None]
         return self._cells.num_cells - self._cells.num_distinct(held) - sum(group.num_unread for group in staying)
 
     def _lacks_place(self, group: SequenceGroup) -> bool:
-        """Whether sequence numbers are short: besides its own, one more is needed for what is loaded by itself."""
+        """Returns whether turns or sequence numbers are short; besides its own, it needs one to load KV with."""
         return self._cells.num_free_slots - self._num_slots_due() < group.num_sequences + 1 or self._lacks_turn(group)
 
     def _num_slots_due(self) -> int:
         return sum(group.num_slots_due for group in self._groups.running)
 
     def _lacks_turn(self, group: SequenceGroup) -> bool:
-        """Whether too many sequences would run with it; less urgent groups may still leave."""
+        """Returns whether too many sequences would run with it, unless less urgent groups leave."""
         return _num_sequences(self._groups.running) + group.num_sequences > self._limits.max_running
 
     def _cells_for(self, group: SequenceGroup) -> int:
         found = group.found or Found()
         needed = group.num_tokens - self._num_there(group) + found.num_cells + group.num_sequences
-        # What was saved is loaded whole, even where its beginning was found; it shares these cells only afterwards.
+        # Saved KV is loaded whole, even if its beginning was found; it shares those cells only afterwards.
         needed += sum(
             found.num_tokens - part.start for part in group.lead.saved if part.start < found.num_tokens < part.end
         )
@@ -407,16 +408,16 @@ class Admission:
         return needed + watermark(self._cells.num_cells, _num_sequences(self._groups.running))
 
     def _num_there(self, group: SequenceGroup) -> int:
-        """Tokens that need not be computed, because they are kept or lie in the cells of the answer before."""
+        """Returns how many tokens need no computing, because they are kept or in cells of the previous answer."""
         before = self._groups.before(group)
         return max(group.found.num_tokens if group.found else 0, before.num_computed if before else 0)
 
     def _num_available(self) -> int:
-        """Free cells that are not promised to groups that are still reading."""
+        """Returns how many free cells are not promised to groups that are still reading."""
         return self._cells.num_free - sum(group.num_unread for group in self._groups.running)
 
     def _settle(self, group: SequenceGroup) -> None:
-        # What is kept of it may get another sequence while it is loaded.
+        # Its kept KV may take another sequence number while it is loaded.
         self._cells.num_promised_slots = self._num_slots_due() + group.num_sequences + 1
         group.cached_tokens = max(group.cached_tokens, self._residence.settle(group, self._groups.before(group)))
         self._hold_again(group)
@@ -429,11 +430,11 @@ class Admission:
         group.waited_seconds += self._queue.starved_seconds(group)
         group.status = SequenceStatus.RUNNING
         if not group.has_read_prompt:
-            # What was read before it left the cells counts; the wait since then does not.
+            # The time it read before a preemption counts; the wait since then does not.
             group.read_since = now - group.prefill_seconds
 
     def _hold_again(self, group: SequenceGroup) -> None:
-        """Keeps the prompt in its cells again: it may have left them with its answer, and come back only with that."""
+        """Keeps the prompt in cells again: it may have left them when its answer was preempted."""
         segments = group.request.segments
         is_there = group.has_read_prompt and sum(len(segment.tokens) for segment in segments) <= group.lead.num_computed
         if is_there and group.lead.held is not None:

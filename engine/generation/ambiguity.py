@@ -1,7 +1,7 @@
-"""Whether a grammar can be followed in bounded time and memory, which llama.cpp does not check before it begins.
+"""Checks that a grammar can be followed in bounded time and memory, which llama.cpp does not check itself.
 
 llama.cpp keeps one stack for each way in which the text so far can be parsed. A rule that begins with itself, even by
-way of rules that may be empty, makes stacks without end; a rule with two forms that begin alike and recurse doubles
+way of rules that may be empty, creates stacks without end; a rule with two forms that begin alike and recurse doubles
 them with each character.
 """
 
@@ -14,7 +14,7 @@ from engine.generation.gbnf import Alternative, Grammar, Symbol, Terminal, leadi
 
 MAX_CHAIN = 500
 MAX_WAYS = 4000
-# llama.cpp looks at each of them for each token of the vocabulary, while all other answers wait.
+# llama.cpp checks each open position for each token of the vocabulary, while all other answers wait.
 MAX_OPEN = 600
 PROBE_CHARACTERS = 48
 _WAY_OUT = "Mend the grammar, or ask without one."
@@ -23,7 +23,7 @@ Position = tuple[int, int, int, "Position | None"]
 
 
 def check(grammar: Grammar) -> None:
-    """Refuses a grammar that would not end.
+    """Refuses a grammar that would exceed the bounds.
 
     Raises:
         BadRequest: Left recursion, too long a chain of rules, or too many ways to read the same text.
@@ -31,13 +31,13 @@ def check(grammar: Grammar) -> None:
     may_be_empty = empty_rules(grammar)
     _check_beginnings(grammar, may_be_empty)
     for number, alternatives in enumerate(grammar.rules):
-        # What an optional part or a repetition was expanded to is probed where it is used.
+        # The rules that optional parts and repetitions are expanded to are probed where they are used.
         if len(alternatives) > 1 and all(alternatives):
             _probe(grammar, number)
 
 
 def empty_rules(grammar: Grammar) -> list[bool]:
-    """Which rules may stand for no text at all."""
+    """Returns for each rule whether it can match the empty text."""
     users: list[list[int]] = [[] for _ in grammar.rules]
     for number, alternatives in enumerate(grammar.rules):
         for symbol in symbols_of(alternatives):
@@ -58,7 +58,7 @@ def _is_empty(alternative: Alternative, empty: list[bool]) -> bool:
 
 
 def _check_beginnings(grammar: Grammar, may_be_empty: list[bool]) -> None:
-    """Walks from every rule to those that it can begin with; counts the ways and the length of the longest."""
+    """Checks in how many ways each rule can begin, and the longest chain of rules that begin with one another."""
     ways, chain = [0] * len(grammar.rules), [0] * len(grammar.rules)
     begins = [[s for a in rule for s in leading(a, may_be_empty) if isinstance(s, int)] for rule in grammar.rules]
     for number in _inner_first(begins, grammar.names):
@@ -69,7 +69,7 @@ def _check_beginnings(grammar: Grammar, may_be_empty: list[bool]) -> None:
 
 
 def _inner_first(begins: list[list[int]], names: tuple[str, ...]) -> Iterator[int]:
-    """Rules in an order in which each comes after all that it can begin with."""
+    """Yields the rules in an order in which each comes after all that it can begin with."""
     done, open_ = [False] * len(begins), [False] * len(begins)
     for start in range(len(begins)):
         path = [] if done[start] else [(start, iter(begins[start]))]
@@ -90,7 +90,7 @@ def _inner_first(begins: list[list[int]], names: tuple[str, ...]) -> Iterator[in
 
 
 def _probe(grammar: Grammar, number: int) -> None:
-    """Follows, character by character, the text that leaves most ways open."""
+    """Follows, character by character, the text that leaves the most parses open; refuses too many."""
     positions = _expand(grammar, _forms(grammar, number, None))
     for _ in range(PROBE_CHARACTERS):
         at = _by_terminal(grammar, positions)
@@ -108,14 +108,14 @@ def _forms(grammar: Grammar, number: int, after: Position | None) -> list[Positi
 
 
 def _next_symbol(grammar: Grammar, position: Position) -> Symbol | None:
-    """None at the end of a form."""
+    """Returns the symbol at a position; None at the end of a form."""
     number, form, index, _ = position
     alternative = grammar.rules[number][form]
     return alternative[index] if index < len(alternative) else None
 
 
 def _by_terminal(grammar: Grammar, positions: Iterable[Position]) -> dict[Terminal, list[Position]]:
-    """Groups positions by their next terminal: many stand before the same one."""
+    """Groups positions by their next terminal, which many share."""
     found: dict[Terminal, list[Position]] = {}
     for position in positions:
         symbol = _next_symbol(grammar, position)
@@ -130,7 +130,7 @@ def _after(grammar: Grammar, at: Mapping[Terminal, Sequence[Position]], characte
 
 
 def _characters(terminals: Iterable[Terminal]) -> set[int]:
-    """One character for each set that may come next: one of its edges, or the first that is not excluded."""
+    """Returns a character that each terminal accepts: one at the edge of a range, or the first not excluded."""
     found = set()
     for terminal in terminals:
         candidates = [*(edge for low, high in terminal.ranges for edge in (low, high + 1)), ord("a")]
@@ -139,7 +139,7 @@ def _characters(terminals: Iterable[Terminal]) -> set[int]:
 
 
 def _expand(grammar: Grammar, positions: Iterable[Position]) -> set[Position]:
-    """Enters rules until every position stands before a terminal, or at the end of the text."""
+    """Enters rules until every position is before a terminal or at the end of the text."""
     waiting, seen, found = list(positions), set[Position](), set[Position]()
     while waiting and len(seen) <= 2 * MAX_WAYS:
         position = waiting.pop()
@@ -159,5 +159,5 @@ def _expand(grammar: Grammar, positions: Iterable[Position]) -> set[Position]:
 
 
 def _told(grammar: Grammar, number: int) -> str:
-    """The name of the rule in the text that an expanded rule comes from."""
+    """Returns the name of the rule, as written in the grammar, that an expanded rule comes from."""
     return repr(grammar.names[number].partition("_")[0])

@@ -1,6 +1,6 @@
-"""The pieces of an answer that got more to read while it was written, and what the model has read and written by then.
+"""The pieces of an answer that was given more passages while being written, and what the model read before each.
 
-Most answers have one piece. Each addition that the model reads begins another, and may be cited from there on.
+Most answers have one piece. Each addition that the model reads begins another, which may cite it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from engine.generation.request import Written
 class AnswerPieces:
     """The pieces of one answer; on the generation thread.
 
-    `text` is what the user sees of it, and `passages` is what it rests on, numbered as the user sees it. `reading` is
-    what the model had read before the last piece, and `num_before` how many tokens it had written by then. `recalled`
-    are passages of earlier turns, each of which joins the others when it is cited.
+    `text` is what the user sees of it, and `passages` is its evidence, numbered as the user sees it. `reading` is what
+    the model had read before the last piece, and `num_before` how many tokens it had written until then. `recalled` are
+    passages of earlier turns, each of which joins `passages` when it is cited.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class AnswerPieces:
     ) -> None:
         """Starts with the prompt; `numbers` maps the numbers that the model cites to places in `passages`.
 
-        Passages of earlier turns may be cited as well; nothing is cited where the answer never `cites`.
+        Passages of earlier turns may be cited as well; nothing is cited if `cites` is False.
         """
         standing = recallable(prompt.standing) if cites else {}
         others = {number: one for number, one in standing.items() if number not in numbers}
@@ -50,12 +50,12 @@ class AnswerPieces:
         return self._ends[-1] if self._ends else 0
 
     def stands_above(self, passage: Passage) -> bool:
-        """Whether all of a passage was read in an earlier turn of the chat."""
+        """Returns whether all of a passage was read in an earlier turn of the chat."""
         evidence = EvidencePassage.of(passage)
         return any(evidence.is_part_of(other) for _, other in self._prompt.standing)
 
     def take_recalled(self) -> tuple[Passage, ...]:
-        """What was cited of earlier turns since the last call; it follows all passages that the user knew by then."""
+        """Returns passages of earlier turns cited since the last call; they follow all that the user knew before."""
         untold = tuple(self._untold)
         self._untold.clear()
         return untold
@@ -66,12 +66,12 @@ class AnswerPieces:
         return len(self.passages) - 1
 
     def length(self, num_written: int) -> int:
-        """Tokens read and written once `num_written` tokens of the answer have been written."""
+        """Returns how many tokens were read and written once `num_written` tokens of the answer are written."""
         return self.reading.num_tokens + num_written - self.num_before
 
     def go_on(self, addition: Addition, passages: tuple[Passage, ...], num_written: int) -> str:
         """Notes that the model got these passages after `num_written` tokens; returns text that was held back."""
-        # What was held back may recall a passage, which takes the next place.
+        # The text that was held back may recall a passage, which takes the next place.
         rest = self.text.finish()
         numbers = range(self.reading.next_number, addition.reading.next_number)
         if self._cites:
@@ -85,14 +85,14 @@ class AnswerPieces:
         return rest
 
     def turn(self, question: str, written: Written, signature: str) -> Turn:
-        """The turn exactly as the model read and wrote it: the next prompt begins with tokens whose KV is kept."""
+        """Returns the turn exactly as it was read and written, so that the next prompt begins with kept KV."""
         if (begun := self._prompt.begun) is not None:
             tokens_of_all = (*begun.tokens, *written.tokens) if begun.stays and not written.is_cut_within else ()
             return begun.turn.with_end(self.text.written[-1], tokens_of_all, signature)
         starts, ends = [0, *self._ends], [*self._ends, len(written.tokens)]
         tokens = [written.tokens[start:end] for start, end in zip(starts, ends, strict=True)]
         if written.is_cut_within:
-            # Its text alone says all of it.
+            # A stop string began within a token, so only the text is exact.
             tokens[-1] = ()
         texts = self.text.written
         continuations = [
@@ -100,7 +100,7 @@ class AnswerPieces:
             for number, addition in enumerate(self._additions, start=1)
         ]
         if continuations and not (tokens[-1] or texts[-1]):
-            # The model made nothing of the last addition: the next prompt need not hold it.
+            # The model wrote nothing after the last addition, so the next prompt need not hold it.
             continuations.pop()
         return Turn(
             question,

@@ -1,7 +1,7 @@
 """The text of an answer as the user sees it while it is written: in one piece, with the citation numbers of the chat.
 
-An answer that goes on from more passages is written in pieces, each of which may cite what had been read by then. What
-was shown is never changed, whatever passages come later.
+An answer that is given more passages is written in pieces, each of which may cite what had been read before it. Text
+that was shown never changes, whatever passages come later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.generation.citations import NOTHING, Recalled, Renumbering, citation
 
 @dataclass(slots=True)
 class _Piece:
-    """One piece; `start` is where it begins in the whole text, None until it has a character."""
+    """A piece of the answer; `start` is where it begins in the whole text, None until it has a character."""
 
     numbers: Mapping[int, int]
     stream: Renumbering
@@ -38,7 +38,7 @@ class AnswerText:
         return tuple(piece.written for piece in self._pieces)
 
     def go_on_behind(self, texts: Sequence[str]) -> None:
-        """Takes over the pieces that were written before."""
+        """Takes over the pieces of the unfinished answer that is continued."""
         for place, text in enumerate(texts):
             if place:
                 self.go_on(self._pieces[-1].numbers)
@@ -54,13 +54,13 @@ class AnswerText:
         return self._told(self._pieces[-1].stream.finish())
 
     def go_on(self, numbers: Mapping[int, int]) -> str:
-        """Begins a piece in which more passages can be cited; returns what was held back of the piece before."""
+        """Begins a piece in which more passages can be cited; returns the held-back end of the previous piece."""
         rest = self.finish()
         self._pieces.append(_Piece(numbers, Renumbering(numbers, self._recalled)))
         return rest
 
     def citations(self) -> tuple[Citation, ...]:
-        """The citations of the whole finished text; each piece cites only what had been read before it."""
+        """Returns the citations of the whole finished text; each piece cites only what had been read before it."""
         ends = [piece.start for piece in self._pieces[1:]] + [len(self.text)]
         found: list[Citation] = []
         end = len(self.text)
@@ -75,7 +75,7 @@ class AnswerText:
     def _told(self, text: str) -> str:
         piece = self._pieces[-1]
         if text and piece.start is None:
-            # The model has begun again, after a full stop.
+            # The model began a new message, after a full stop.
             joint = " " if self.text and not self.text[-1].isspace() and not text[0].isspace() else ""
             piece.start = len(self.text) + len(joint)
             text = joint + text

@@ -1,4 +1,4 @@
-"""One question on its way through the step loop: from its prompt, via the text that the user sees, to its answer."""
+"""One question in the step loop: from its prompt, through the text that the user sees, to its answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.core import Alternative, Answer, Citation, Evidence, Quote, Scope
+from engine.core import Alternative, Answer, Citation, ContextUse, Evidence, Quote, Scope
 from engine.events import (
     AnswerCancelled,
     AnswerEnded,
@@ -22,6 +22,7 @@ from engine.events import (
 )
 from engine.generation.answer_pieces import AnswerPieces
 from engine.generation.citations import Renumbering, citations_among, citations_of_quotes, renumbered
+from engine.generation.context_use import context_use
 from engine.generation.continuation import Addition
 from engine.generation.conversation import Turn
 from engine.generation.evidence import EvidencePassage
@@ -46,10 +47,10 @@ QuoteAnswer = Callable[[Sequence[Quote]], tuple[str, tuple[Citation, ...]]]
 
 
 class Answering:
-    """What the worker holds of a question until it has ended; on the generation thread.
+    """The state of a question until it has ended; on the generation thread.
 
-    `cached_ahead` is how much of the prompt was already kept when it was read ahead, None where it was not read ahead.
-    `refreshing` decides when to look for more passages, None where the answer never does.
+    `cached_ahead` is how much of the prompt was already kept when it was read ahead, None if it was not read ahead.
+    `refreshing` decides when to look for more passages, None if the answer never does.
     """
 
     def __init__(
@@ -65,10 +66,10 @@ class Answering:
         is_data = gives_data(in_flight.question.sampling)
         self._numbers = {} if is_data else prompt.numbers
         self.pieces = AnswerPieces(prompt, evidence.passages, self._numbers, cites=not is_data)
-        # The reader already has what was shown of an answer before it broke off.
+        # The user has already seen this part of an answer that was interrupted.
         self._unfinished = in_flight.question.unfinished
         self._num_told = len(self._unfinished.text) if self._unfinished is not None else 0
-        # Thoughts may mention passages, but recall none.
+        # Thoughts may cite passages, but recall none of earlier turns.
         self._thoughts = Renumbering(prompt.numbers)
         self.refreshing: Refreshing | None = None
         self.has_begun = False
@@ -85,7 +86,7 @@ class Answering:
 
     @property
     def room(self) -> int:
-        """How many more tokens can be read without taking the room that is kept free for writing."""
+        """How many more tokens can be read without taking the room that is reserved for writing."""
         sampling, context_tokens = self.in_flight.question.sampling, self._speaker.context_tokens
         left = max(0, sampling.max_tokens - self.in_flight.timeline.generated_tokens)
         reserve = answer_reserve(sampling.max_tokens, context_tokens)
@@ -103,19 +104,19 @@ class Answering:
         room = max(1, self._speaker.context_tokens - prompt.num_tokens)
         sampling, goes_on = question.sampling, prompt.begun is not None
         if goes_on:
-            # Only one of several answers goes on, and the evidence of its beginning is not searched again.
+            # Only one of several answers is continued, and its evidence is not searched again.
             sampling = replace(sampling, num_answers=1, stop=(*sampling.stop, *self._speaker.ends_of_answers))
         if prompt.messages and not (question.is_verbatim or sampling.grammar or sampling.json_schema):
             sampling = replace(sampling, stop=(*sampling.stop, *self._speaker.ends_of_plain(prompt.messages)))
         sampling = replace(sampling, max_tokens=room if sampling.is_open_ended else min(sampling.max_tokens, room))
-        # An answer that goes on has been thought about; in a raw prompt, the model's markup is the caller's business.
+        # A continued answer has had its thoughts; in a raw prompt, the caller is responsible for the model's markup.
         is_begun = goes_on or question.is_raw
         thoughts = None if is_begun else self._speaker.thinking(sampling.max_thought_tokens, sampling.max_tokens, room)
         question_id = question.question_id
         return Request(question_id, prompt.segments, sampling, question.priority, prompt.quotable, thoughts, goes_on)
 
     def begin(self) -> None:
-        """Notes that the request has got cells."""
+        """Publishes that writing begins, when the request first gets cells."""
         if not self.has_begun:
             self.has_begun = True
             beam_width = self.in_flight.question.sampling.beam_width
@@ -137,12 +138,12 @@ class Answering:
         return None
 
     def cancelled(self, answers: Sequence[Written]) -> AnswerCancelled:
-        """How the question ends once a user has cancelled it; `answers` holds what was written by now."""
+        """Returns how the question ends after a user cancelled it; `answers` holds what was written until then."""
         self._tell_rest()
         return AnswerCancelled(self.question_id, self._segments(answers) if self.has_text else ())
 
     def go_on(self, addition: Addition, fresh: Fresh, num_tokens: int) -> None:
-        """Notes that the model got more to read after `num_tokens` of the answer, which it may cite from now on."""
+        """Notes that after `num_tokens` of the answer the model was given more passages, which it may cite."""
         added = fresh.passages[: len(addition.passages)]
         self.pieces.go_on(addition, added, num_tokens)
         self._tell()
@@ -153,10 +154,10 @@ class Answering:
     def _note_reading(self, event: PromptRead) -> None:
         self.begin()
         timeline = self.in_flight.timeline
-        # What was read ahead took none of this question's time.
+        # Reading ahead took none of this question's time.
         since = time.monotonic() - event.seconds
         timeline.marks["prefill_started"] = max(since, timeline.marks.get("retrieval_ended", since))
-        # What was read ahead for this very question was not there before.
+        # What was read ahead for this very question does not count as cached.
         timeline.cached_tokens = event.cached_tokens if self.cached_ahead is None else self.cached_ahead
         timeline.prompt_tokens = event.cached_tokens + event.computed_tokens
 
@@ -184,7 +185,7 @@ class Answering:
             self._publish(TokensGenerated(self.question_id, text))
 
     def _tell_rest(self) -> None:
-        """Publishes the rest as well, now that nothing follows."""
+        """Publishes the rest too, including text held back, since nothing follows."""
         self.pieces.text.finish()
         self._tell()
 
@@ -207,11 +208,17 @@ class Answering:
             timeline.refresh_retrieval_s = self.refreshing.retrieval_s
             timeline.refresh_hidden_s = self.refreshing.hidden_s
             timeline.refresh_prefill_s = self.refreshing.prefill_s
+        timeline.context = self._context_use(first)
         timeline.mark("ended")
         return AnswerFinished(self.question_id, self._answer(event.answers), timeline.timings())
 
+    def _context_use(self, written: Written) -> ContextUse:
+        num_written, sampling = written.num_told_tokens, self.in_flight.question.sampling
+        num_tokens, size = self.pieces.length(num_written), self._speaker.context_tokens
+        return context_use(self.prompt, self.pieces.reading, num_tokens, num_written, size, sampling.max_tokens)
+
     def _segments(self, answers: Sequence[Written]) -> tuple[dict[str, Any], ...]:
-        """What the next prompt holds of an answer that was stopped: whatever was written of it."""
+        """Returns what the next prompt holds of a stopped answer: whatever was written of it."""
         is_written = bool(answers and len(answers[0].tokens) > answers[0].num_thought_tokens)
         return self._first(answers).segments if is_written else ()
 
@@ -220,7 +227,7 @@ class Answering:
         return self._in_pieces(answers[0]) if is_in_pieces else self._read(answers[0])
 
     def _answer(self, answers: Sequence[Written]) -> Answer:
-        """All that was written, as the user sees it; the first text is the answer."""
+        """Returns all that was written, as the user sees it; the first text is the answer."""
         first, others = self._first(answers), [self._read(other) for other in answers[1:]]
         # An alternative may cite more than the answer that was shown.
         self._tell_recalled()
@@ -244,7 +251,7 @@ class Answering:
             return self.evidence.scope
         scope, num_found = self.evidence.scope, len(self.evidence.passages)
         unread = tuple(sorted(set(range(num_found)) - self.prompt.places_read))
-        # What is recalled was read for an earlier question.
+        # Recalled passages were read for an earlier question.
         left_out = {*unread, *self.pieces.recalled.places.values()}
         read = [passage for place, passage in enumerate(self.pieces.passages) if place not in left_out]
         return replace(
@@ -253,17 +260,17 @@ class Answering:
             passages_found=scope.passages_found + len(read) + len(unread) - num_found,
             files=len({passage.document_id for passage in read}),
             unread=unread,
-            # A passage that was cut has not been read through.
+            # A passage that was cut was not read to its end.
             reads_through=scope.reads_through and not any(one.is_cut for one in self.prompt.passages),
         )
 
     @property
     def _quotes_read(self) -> tuple[Quote, ...]:
-        """Those quotes of the reader whose passages the model had before it as well."""
+        """The reader's quotes from passages that the model has read as well."""
         return tuple(quote for quote in self.evidence.quotes if quote.passage in self.prompt.places_read)
 
     def _in_pieces(self, written: Written) -> Alternative:
-        """The text of an answer that got more to read while it was written, or that was continued."""
+        """Returns an answer that was given more passages while it was written, or that was continued."""
         text = self.pieces.text.text
         citations = self.pieces.text.citations() or citations_of_quotes(self._quotes_read, len(text))
         turn = self.pieces.turn(self.in_flight.question.text, written, self._speaker.signature)
@@ -271,14 +278,13 @@ class Answering:
         return Alternative(text, citations, written.finish_reason, transcript_of(turn), thoughts)
 
     def _read(self, written: Written) -> Alternative:
-        """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""
+        """Returns one text with its citations; the reader's quotes replace citations that cannot be parsed."""
         prompt, quotes = self.prompt, self._quotes_read
         recalled = self.pieces.recalled
         text = renumbered(written.text, self._numbers, recalled)
         citations = citations_among(text, recalled.citable(self._numbers)) or citations_of_quotes(quotes, len(text))
-        # The turn is kept exactly as the model read and wrote it: the next prompt begins with tokens whose KV is kept.
-        # The model's template leaves out thoughts, though: then the text counts, as where a stop string begins within a
-        # token.
+        # The turn is kept exactly as the model read and wrote it, so that the next prompt begins with tokens whose KV
+        # is kept. Only the text counts if the template leaves out thoughts, or a stop string began within a token.
         is_gone = written.num_thought_tokens > 0 and not self._speaker.keeps_thoughts
         question, tokens = self.in_flight.question, () if is_gone or written.is_cut_within else written.tokens
         turn = Turn(
@@ -299,14 +305,14 @@ class Answering:
 def quoted(
     in_flight: QuestionInFlight, evidence: Evidence, quote_answer: QuoteAnswer, publish: Publish
 ) -> AnswerFinished:
-    """The answer without a model: what the reader quotes."""
+    """Answers without a model, with the reader's quotes."""
     question, timeline = in_flight.question, in_flight.timeline
     text, citations = quote_answer(evidence.quotes)
     timeline.mark("first_token")
     publish(TokensGenerated(question.question_id, text))
     timeline.mark("ended")
     passages = tuple(EvidencePassage.of(passage) for passage in evidence.passages)
-    # A model that answers later reads it with numbers of its own.
+    # A model that answers a later question reads this answer with the numbers of its own prompt.
     first_number = next_number_in(question.transcript)
     as_numbered = renumbered(text, {n: n + first_number - 2 for n in range(1, len(passages) + 1)})
     answer = Answer(

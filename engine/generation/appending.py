@@ -11,10 +11,10 @@ from engine.generation.sequence import TokenSequence
 
 
 class Appending:
-    """Finds answers that can go on after more text, and gives it to them; part of the step loop."""
+    """Gives more text to answers that can go on after it; part of the step loop."""
 
     def __init__(self, groups: Groups, num_cells: int, can_share: bool) -> None:
-        """Prepares; nothing is appended with models that cannot share prefixes."""
+        """Takes the loop's groups; without `can_share`, of prefixes by the model, nothing is appended."""
         self._groups, self._num_cells, self._can_share = groups, num_cells, can_share
 
     def written(self, request_id: str) -> Written | None:
@@ -35,7 +35,7 @@ class Appending:
         return True
 
     def _open_answer(self, request_id: str) -> TokenSequence | None:
-        """The sequence of a request if text may be appended to it, else None."""
+        """Returns the sequence of a request if text may be appended to it, else None."""
         group = self._groups.find(request_id)
         if group is None or not self._can_share or not group.has_read_prompt:
             return None
@@ -43,7 +43,7 @@ class Appending:
         is_single = len(group.sequences) == 1 and group.beams is None and not (sampling.grammar or sampling.json_schema)
         has_written = sequence.num_generated > 0 and all(one.end < len(sequence.tokens) for one in sequence.insertions)
         is_told = not sequence.unsaid and not sequence.stream.holds_back
-        # Text that is read in between would end the thoughts, or stand in an answer whose thoughts no later prompt
+        # Text that is read in between would end the thoughts, or be part of an answer whose thoughts no later prompt
         # holds. Some models that may think answer at once.
         thoughts = sequence.thoughts
         thinks = thoughts is not None and not (thoughts.has_begun_answer and not thoughts.num_tokens)

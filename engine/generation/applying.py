@@ -1,7 +1,7 @@
-"""Carries out another placement of the loaded model, between two steps, so that every answer goes on.
+"""Applies another placement to the loaded model, between two steps, so that every answer goes on.
 
-Where there is room for two contexts, the new one is made first, and a failure changes nothing. Otherwise all that was
-computed is saved and the old context closed. If the new one then cannot be had, the placement before and smaller ones
+If there is room for two contexts, the new one is created first, and a failure changes nothing. Otherwise all KV is
+saved and the old context closed first. If the new one cannot be created then, the previous placement and smaller ones
 are tried in turn.
 """
 
@@ -42,9 +42,9 @@ from engine.memory.room import device_free_bytes
 
 # Two contexts at once leave at least this much free.
 SPARE_BYTES = 64 * MIB
-# KV in another format is written to disk for at most this long, for all answers pause meanwhile.
+# KV in another format is written to disk for at most this long, because all answers pause meanwhile.
 KEEPING_SECONDS = 0.5
-# The same for KV that is wanted again at once.
+# The same for KV that the next context needs at once.
 LEAVING_SECONDS = 2.0
 
 
@@ -52,7 +52,7 @@ LEAVING_SECONDS = 2.0
 class Applied:
     """The outcome: the model as it is now, whether that is what was wanted, and how long all answers paused.
 
-    `sentence` is "" where nothing differed.
+    `sentence` is "" if nothing differed.
     """
 
     loaded: LoadedModel
@@ -64,11 +64,11 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What applying a placement takes: ledger and leases, free memory, how to plan with less, and trial marks.
+    """What applying a placement needs: ledger and leases, free memory, how to plan with less, and trial marks.
 
-    `goes_on` returns False once a load that is under way is to be given up. `disk_folder` takes what memory has no room
-    for of answers that move. `budgets` are the user's; two contexts at once keep to them as well. `make_room` waits
-    until what competes with a model is as its placement says.
+    `goes_on` returns False once a load under way should be abandoned. `disk_folder` takes KV of moving answers for
+    which memory has no room. `budgets` are the user's; two contexts at once stay within them as well. `make_room` waits
+    until whatever competes with a model has shrunk to the model's placement.
     """
 
     ledger: Ledger
@@ -83,11 +83,11 @@ class Means:
 
 
 def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
-    """Makes the loaded model live as `wanted` says; on the generation thread, between two steps.
+    """Places the loaded model as `wanted`; on the generation thread, between two steps.
 
     Raises:
-        ModelError: The model could not be had in any way, not even as it was; it is closed, and the answers that were
-            being written have nowhere to go on.
+        ModelError: The model could not be opened in any way, not even as before; it is closed, and the answers that
+            were being written cannot go on.
     """
     since = time.perf_counter()
     if loaded.stream is not None and not loaded.plan.placement.reloads_for(wanted):
@@ -109,13 +109,13 @@ def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
 
 
 def take_less(loaded: LoadedModel, means: Means) -> Applied | None:
-    """Makes the loaded model live one rung lower, or as many as it takes, because a pass found no room to compute.
+    """Moves the loaded model one rung down, or as many as it takes, because a pass found no room to compute.
 
     Returns:
-        None where less would not help the answers that are being written, or there is no less; nothing has changed.
+        None if less would not help the answers that are being written, or there is no less; nothing has changed.
 
     Raises:
-        ModelError: As `apply` does.
+        ModelError: As in `apply`.
     """
     since = time.perf_counter()
     rungs = loaded.plan.rungs(means.hardware, means.planning)
@@ -131,11 +131,11 @@ def take_less(loaded: LoadedModel, means: Means) -> Applied | None:
 
 
 def fold(loaded: LoadedModel, means: Means, *, keeps_weights: bool) -> None:
-    """Gives the room of a model to another: all requests leave the cells and the context is closed; no request ends.
+    """Makes room for another model: moves all requests out of the cells and closes the context; no request ends.
 
     Args:
         loaded: Nothing is computed with it until `unfold`.
-        means: See there.
+        means: What this needs.
         keeps_weights: Whether the model stays open; otherwise its weights have to be read again.
     """
     _set_aside(loaded, loaded.plan, means)
@@ -146,10 +146,10 @@ def fold(loaded: LoadedModel, means: Means, *, keeps_weights: bool) -> None:
 
 
 def unfold(loaded: LoadedModel, plan: LoadPlan, means: Means) -> Applied:
-    """Makes a folded model live as planned, or with less where there is no room for that; all requests go on.
+    """Opens a folded model as planned, or with less if there is no room for that; all requests go on.
 
     Raises:
-        ModelError: It could not be had in any way; it is closed.
+        ModelError: It could not be opened in any way; it is closed.
     """
     since = time.perf_counter()
     if why := _why_another_file(loaded):
@@ -164,7 +164,7 @@ def unfold(loaded: LoadedModel, plan: LoadPlan, means: Means) -> Applied:
 
 
 def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
-    """Changes what needs no pause: layers move between the next passes, and KV over a bound leaves as it is written."""
+    """Changes what needs no pause: layers move between the next passes, and KV over a bound leaves once written."""
     try:
         _retarget(loaded.stream, plan.placement)
     except ModelError as error:
@@ -176,19 +176,19 @@ def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
 
 
 def _speaker(loaded: LoadedModel, plan: LoadPlan) -> Speaker:
-    """The speaker for the planned context; it keeps the prompts that it has tokenised where it can."""
+    """Returns a speaker for the planned context; the present one, with its cached prompts, if the size is the same."""
     tokens = plan.room.context_tokens
     return loaded.speaker if tokens == loaded.speaker.context_tokens else replace(loaded.speaker, context_tokens=tokens)
 
 
 def _retarget(stream: LayerStream | None, placement: Placement) -> None:
-    """Sets where layers are to lie; they get there while passes go on. Does nothing where nothing differs."""
+    """Sets where layers should be; they move there while passes go on. Does nothing if nothing differs."""
     if stream is not None:
         stream.retarget(placement.streamed_layers, max(1, placement.ring_slots), placement.pinned_part)
 
 
 def _refusal_of_the_file(loaded: LoadedModel) -> str:
-    """Why what was computed could not go on with what lies in the model's file now; "" where the file is the same."""
+    """Returns why KV could not be used with the model's file as it is now; "" if the file is the same."""
     why = _why_another_file(loaded)
     return f"The model stays as it is: {why}" if why else ""
 
@@ -202,7 +202,7 @@ def _why_another_file(loaded: LoadedModel) -> str:
 
 
 def _refusal(loaded: LoadedModel, plan: LoadPlan) -> str:
-    """Why a request could not be answered to the end after the change; "" where all can."""
+    """Returns why a request could not be answered to its end after the change; "" if all can."""
     needs, spec = loaded.loop.needs, plan.spec
     most_cells = max(spec.num_cells, plan.room.context_tokens)
     if needs.cells_now > spec.num_cells or needs.num_cells > most_cells:
@@ -237,7 +237,7 @@ def _elsewhere(
 
 @contextmanager
 def _closed_on_failure(opened: OpenContext) -> Iterator[None]:
-    """Closes a context that no other part knows of yet before its model, whatever happens."""
+    """Closes a context on failure, before its model is closed, since no other part knows of it yet."""
     try:
         yield
     except BaseException:
@@ -246,7 +246,7 @@ def _closed_on_failure(opened: OpenContext) -> Iterator[None]:
 
 
 def _instead(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tuple[LoadedModel, ModelError | None]:
-    """Closes the context and opens the first of `ways` that can be had; also returns why the first could not."""
+    """Closes the context and opens the first of `ways` that works; also returns why the wanted one did not."""
     wanted = next(ways)
     _set_aside(loaded, wanted, means)
     _close_context(loaded)
@@ -254,14 +254,14 @@ def _instead(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tup
 
 
 def _opened(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tuple[LoadedModel, ModelError | None]:
-    """Opens the first of `ways` that can be had for all requests set aside; also returns why the first could not."""
+    """Opens the first of `ways` that works, for all requests set aside; also returns why the wanted one did not."""
     problem: ModelError | None = None
     has_computed = True
     try:
         for plan in ways:
             try:
                 has_computed = has_computed and _weights_stay(loaded, plan.placement)
-                # A model that turns out not to be streamable lies otherwise than was wanted.
+                # A model that turns out not to be streamable is placed differently than was wanted.
                 loaded = _with_weights(loaded, plan, means)
                 opened = open_context(loaded.model, loaded.plan, loaded.stream, means.leases, has_computed=has_computed)
             except ModelError as error:
@@ -272,25 +272,25 @@ def _opened(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tupl
         assert problem is not None
         raise problem
     except BaseException:
-        # The caller knows of the weights that there were, not of threads that read into the present ones.
+        # The caller knows the previous weights, not threads that read into the present ones.
         loaded.close_weights()
         raise
 
 
 def _ways(then: LoadPlan, wanted: LoadPlan, means: Means) -> Iterator[LoadPlan]:
-    """The wanted plan, the one before, and from there one rung lower at a time."""
+    """Yields the wanted plan, the previous one, and from there one rung lower at a time."""
     yield wanted
     yield then
     yield from then.rungs(means.hardware, means.planning)
 
 
 def _weights_stay(loaded: LoadedModel, placement: Placement) -> bool:
-    """Whether the loaded weights can lie as the placement says without being read again."""
+    """Returns whether the loaded weights can be placed like this without being read again."""
     return loaded.model.is_open and not loaded.plan.placement.reloads_for(placement)
 
 
 def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedModel:
-    """The model with its weights as planned; they are read again where they lie otherwise, or are not loaded.
+    """Returns the model with its weights as planned; they are read again if they must move or are not loaded.
 
     Most of them come from the system's file cache.
     """
@@ -310,11 +310,11 @@ def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedMo
 
 
 def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:
-    """Moves everything out of the cells: kept KV to memory, and unfinished answers to where they are not in the way."""
+    """Moves all KV out of the cells: kept KV to memory, that of unfinished answers to memory or disk."""
     room = room_in(means.hardware(), means.disk_folder)
     can_load = loaded.plan.placement.kv_type == wanted.placement.kv_type
     disk_folder = room.disk_folder if can_load else None
-    # The last tokens of answers that have ended are not computed any more: all before them is kept.
+    # The last tokens of answers that have ended are not computed; all before them is kept.
     loaded.loop.close_answers()
     loaded.keeper.leave_cells(LEAVING_SECONDS if can_load else KEEPING_SECONDS)
     loaded.loop.set_aside(room.ram_bytes, disk_folder)
@@ -342,7 +342,7 @@ def _moved(loaded: LoadedModel, plan: LoadPlan, opened: OpenContext, means: Mean
 def _keeper(
     loaded: LoadedModel, plan: LoadPlan, context: Context, cells: Cells, means: Means
 ) -> tuple[KnowledgeKeeper, bool]:
-    """What keeps prompts from now on, and whether earlier keys and values can be loaded into the new context."""
+    """Returns the keeper from now on, and whether earlier KV can be loaded into the new context."""
     keeper = loaded.keeper
     if keeper.tree.root.key == root_over(plan, context, loaded.files, keeper.tree.root.key):
         keeper.move(context, cells)
@@ -351,7 +351,7 @@ def _keeper(
 
 
 def _both_fit(loaded: LoadedModel, plan: LoadPlan, hardware: Hardware, ledger: Ledger, budgets: Budgets) -> bool:
-    """Whether there is room for the new context alongside the present one, within the budgets too."""
+    """Returns whether there is room for the new context alongside the present one, within the budgets too."""
     free: dict[Tier, int] = {
         "ram": _within(hardware.ram_free_bytes, budgets.ram_bytes, ledger.counted_bytes("ram")),
         "gpu": _within(
@@ -375,14 +375,14 @@ def _sentence(
 ) -> str:
     pause = f"Answers paused for {pause_s:.1f} s."
     if problem is None:
-        # A model that cannot be streamed has said so.
+        # If the model could not be streamed, a remark says so.
         remarks = moved.plan.remarks[len(before.plan.remarks) :]
         return " ".join((*([remark.sentence for remark in remarks] or (change.sentence,)), pause))
     wanted, stays = ", ".join(change.words), moved.plan.placement == before.plan.placement
     if isinstance(problem, NoRoomToLoad):
         why = f"There was no room for {wanted}, {'so all stays as it is' if stays else 'nor for what there was'}."
     else:
-        # A disk that cannot be read, say, has nothing to do with room.
+        # Not every problem is a lack of room: a disk may be unreadable, for instance.
         why = (
             f"{problem.sentence} What was wanted ({wanted}) could not be had, "
             f"{'so all stays as it is' if stays else 'nor what there was'}."

@@ -30,15 +30,15 @@ from engine.generation.scheduler import (
 )
 from engine.generation.sequence import Guess, TokenSequence
 
-# The last token of an answer that has ended is computed only to be kept; no request waits for it.
+# The last token of an ended answer is computed only to be kept; no request waits for it.
 _RANK_OF_ENDED = rank("idle", 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a step computes of one sequence: `num_tokens` from where it stands, and after them its draft.
+    """What a step computes of one sequence: `num_tokens` from its position on, and after them its draft.
 
-    `wants_token`: these are all tokens that were missing, so the next token is sampled after the last of them.
+    `wants_token`: no other tokens are missing, so the next token is sampled after the last of these.
     """
 
     group: SequenceGroup
@@ -74,7 +74,7 @@ class Halves:
 
 
 class Batching:
-    """Puts batches together; part of the step loop."""
+    """Assembles the batch of each step; part of the step loop."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class Batching:
         filling: Callable[[], Filling] | None = None,
         times: PassTimes | None = None,
     ) -> None:
-        """Prepares batches of at most `room` tokens, an ubatch.
+        """Sets up batches of at most `room` tokens, an ubatch.
 
         `costs_a_pass`: each pass reads weights from disk, so it is filled. `filling`: prompts and answers take turns
-        where they would share tiles or are faster apart. `times`: they also take turns where two passes take less time
-        than one, or prompts are read in pieces that cost answers nothing.
+        if they would share tiles or are faster apart. `times`: they also take turns if two passes take less time than
+        one, or prompts are read in pieces that do not slow answers down.
         """
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
         self._room, self._costs_a_pass, self._filling, self._times = room, costs_a_pass, filling, times
@@ -99,11 +99,11 @@ class Batching:
         # The share of the time of prompts-only batches that is owed to answers, and what is left of it.
         self._owed_share = self._owed_seconds = 0.0
         self._answers_first = False
-        # Whether the batch has a piece of a prompt that takes no time of its own.
+        # Whether the batch has a piece of a prompt that adds no time to the pass.
         self.has_piece = False
 
     def next(self) -> list[Work]:
-        """The next batch: of all groups that have cells, or of the first suspect alone."""
+        """Returns the next batch: of all groups that have cells, or of the first suspect alone."""
         works, demands = self._asked(self._groups.suspects[:1] or self._groups.running)
         if not self._groups.suspects:
             for group in self._groups.closing:
@@ -118,7 +118,7 @@ class Batching:
         ]
 
     def note(self, seconds: float, waited: float = 0.0, reading: float = 0.0) -> None:
-        """Notes the batch's seconds. After prompts, answers go on for a share of that, by at least one token.
+        """Notes the batch's seconds; after prompts, answers go on for a share of that time, by at least one token.
 
         `waited` and `reading` are totals so far: seconds that passes waited for layers, and that layers were read.
         """
@@ -158,14 +158,14 @@ class Batching:
         return [next(packed) if (demand.num_tokens > 1) in sides else 0 for demand in demands]
 
     def _in_pieces(self, works: Sequence[_Asked], demands: Sequence[Demand]) -> list[int] | None:
-        """The batch with as many prompt tokens as hide alongside answers; None where prompts are not read so.
+        """Returns the batch with as many prompt tokens as answers hide; None if prompts are not read in pieces.
 
-        Where drafts leave no room for any, drafts are dropped: answers would wait for a whole prompt otherwise.
+        If drafts leave no room for any, drafts are dropped, since answers would otherwise wait for a whole prompt.
         """
         times = self._times
         if times is None:
             return None
-        # As much as there is room for: what hides makes nobody's next token later, however many tokens it is.
+        # As many as fit: hidden tokens delay no answer, however many they are.
         if hidden := _hidden_tokens(times, works, demands, self._packed(demands, self._room)):
             return self._packed(demands, hidden)
         if not any(demand.num_drafted for demand in demands):
@@ -213,7 +213,7 @@ class Batching:
         return chunk_tokens(self._room, num_watched, seconds_per_token, stall_seconds)
 
     def _chunk_of_a_pass(self, stall_seconds: float) -> int:
-        """The same where layers are read for each pass: what makes it no longer than `stall_seconds` more."""
+        """Returns the chunk if each pass reads layers: as much as lengthens a pass by at most `stall_seconds`."""
         least = size = min(MIN_ALONE_TOKENS, self._room)
         most_seconds = self._profile.seconds(0, least) + stall_seconds
         while size < self._room and self._profile.seconds(0, min(2 * size, self._room)) <= most_seconds:
@@ -244,8 +244,8 @@ def _halves(works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequenc
 
 
 def _guess(sequence: TokenSequence, num_tokens: int, room: int) -> Guess:
-    """A sequence's guess; empty where it is reading or has only one more token to write."""
-    # Of answers that are still to fork, the last shared token may be missing: it is read.
+    """Returns a sequence's guess; empty if it is reading or has only one more token to write."""
+    # Answers that have not forked yet may lack only their last shared token, which is read, not written.
     is_writing = num_tokens == 1 and sequence.lacks_only_last
     if not is_writing or not sequence.can_guess or not sequence.num_generated:
         return Guess()

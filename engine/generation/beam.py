@@ -1,7 +1,7 @@
 """Beam search: the likeliest of several answers written side by side, decided by pure functions of their logits.
 
-Temperature and penalties play no part: what counts is how likely the model holds the whole answer, with logit biases
-applied. The loop carries the decisions out on sequences that share cells.
+Temperature and penalties are not used: beams are ranked by the model's log-probability of the whole answer, with logit
+biases applied. The loop carries the decisions out on sequences that share cells.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from engine.generation.context import Context
 from engine.generation.model import Model
 from engine.generation.sampler import check_biases
 from engine.generation.sequence import Branch, Hypothesis
+from engine.generation.thinking import Thinking, Thoughts
 from engine.generation.vocabulary import Vocabulary
 
 Rows = NDArray[np.float64]
@@ -27,7 +28,7 @@ Rows = NDArray[np.float64]
 class Beam:
     """The beginning of an answer, or all of it: what was written, and its log-probability.
 
-    `parent` is its index among the beams of the step before. `length` counts the token that ended it, `tokens` do not.
+    `parent` is the index of its parent in the previous step. `length` includes the token that ended it, `tokens` not.
     """
 
     tokens: tuple[int, ...] = ()
@@ -41,14 +42,14 @@ class Beam:
         return len(self.tokens) + (self.finish_reason == "stop")
 
     def score(self, length_penalty: float) -> float:
-        """How good it is next to beams of other lengths: with 0 long ones lose, with 1 the mean token counts."""
+        """Returns a score comparable across lengths: a penalty of 0 favours short beams, 1 gives the mean per token."""
         return float(self.log_probability / max(1, self.length) ** length_penalty)
 
 
 def next_beams(
     beams: Sequence[Beam], log_probabilities: Rows, width: int, ends: Callable[[tuple[int, ...], int], bool]
 ) -> tuple[list[Beam], list[Beam]]:
-    """The beams after one more token.
+    """Returns the beams after one more token.
 
     Args:
         beams: Those that are being written, at most `width`.
@@ -71,12 +72,12 @@ def next_beams(
 
 
 def best_of(beams: Sequence[Beam], width: int, length_penalty: float) -> list[Beam]:
-    """The best `width`, best first; among equals, in their order."""
+    """Returns the best `width`, best first; equal ones keep their order."""
     return sorted(beams, key=lambda beam: -beam.score(length_penalty))[:width]
 
 
 def is_over(beams: Sequence[Beam], ended: Sequence[Beam], width: int, length_penalty: float) -> bool:
-    """Whether no beam that goes on is better now than the worst of `width` that have ended."""
+    """Returns whether no unfinished beam scores better now than the worst of `width` that have ended."""
     if not beams or len(ended) < width:
         return not beams
     worst = best_of(ended, width, length_penalty)[-1].score(length_penalty)
@@ -84,28 +85,31 @@ def is_over(beams: Sequence[Beam], ended: Sequence[Beam], width: int, length_pen
 
 
 def log_softmax(logits: NDArray[np.float32]) -> Rows:
-    """Logarithms of probabilities, row by row."""
+    """Returns log-probabilities, row by row."""
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
 class Beams:
-    """One search under way; the step loop owns it, and the sequences that its beams are written on."""
+    """One search under way; the step loop owns it, as well as the sequences of its beams."""
 
-    def __init__(self, model: Model, params: SamplingParams, vocabulary: Vocabulary) -> None:
-        """Begins with nothing written. Raises BadRequest when a token is biased that the model does not have.
+    def __init__(
+        self, model: Model, params: SamplingParams, vocabulary: Vocabulary, thinking: Thinking | None = None
+    ) -> None:
+        """Begins with nothing written. Raises BadRequest if a biased token is not in the model's vocabulary.
 
-        `vocabulary` is the loop's own, which turns the result into text. It has cached every token by then, since a
-        search may end while the model is closed.
+        `vocabulary` is the loop's own, which turns the result into text: the search makes it cache every token, since
+        a search may end while the model is closed. With `thinking`, stop strings are those of the answer behind the
+        thoughts.
         """
         check_biases(model, params)
-        self._params, self._vocabulary = params, vocabulary
+        self._params, self._vocabulary, self._thinking = params, vocabulary, thinking
         self._beams = [Beam()]
         self._ended: list[Beam] = []
         self._stop = [text.encode("utf-8", "replace") for text in params.stop if text]
 
     def advance(self, context: Context, rows: Sequence[int]) -> Sequence[Branch]:
-        """The beams after this step, given the logits row of each one's last token; none once the search is over.
+        """Returns the beams after this step, given the logits row of each last token; none once the search is over.
 
         Raises:
             DecodeFailed: The logits are not finite numbers.
@@ -125,7 +129,7 @@ class Beams:
         return [Branch(beam.parent, beam.tokens[-1]) for beam in self._beams]
 
     def answers(self) -> Sequence[Hypothesis]:
-        """What was found, best first; what is still being written counts as cut off."""
+        """Returns what was found, best first; unfinished beams count as cut off."""
         params = self._params
         found = best_of([*self._ended, *self._beams], params.beam_width, params.length_penalty)
         return [Hypothesis(beam.tokens, beam.finish_reason or "length", beam.last_token) for beam in found]
@@ -139,15 +143,20 @@ class Beams:
         # A text token has at least one byte, so this many tokens hold any stop string that ends here.
         longest = max(len(text) for text in self._stop)
         tail = b"".join(self._vocabulary.piece(before) or b"" for before in tokens[-longest:]) + piece
-        return any(text in tail for text in self._stop)
+        if not any(text in tail for text in self._stop):
+            return False
+        if self._thinking is None:
+            return True
+        _, num_stopped = self._vocabulary.text((*tokens, token), self._params.stop, Thoughts(self._thinking))
+        return num_stopped > 0
 
 
 def _likeliest(beams: Sequence[Beam], log_probabilities: Rows, count: int) -> list[tuple[int, int, float]]:
-    """The likeliest continuations: parent, token and log-probability of the whole, best first."""
+    """Returns the likeliest continuations: parent, token and log-probability of the whole, best first."""
     totals = log_probabilities + np.array([[beam.log_probability] for beam in beams])
     flat = totals.ravel()
     cutoff = np.partition(flat, -count)[-count] if flat.size > count else -np.inf
-    # Among equals the earlier beam and the smaller token win, so that the same logits always give the same beams.
+    # In a tie the earlier beam and the smaller token win, so that the same logits always give the same beams.
     places = np.flatnonzero((flat >= cutoff) & np.isfinite(flat))
     places = places[np.argsort(-flat[places], kind="stable")][:count]
     return [(int(place // totals.shape[1]), int(place % totals.shape[1]), float(flat[place])) for place in places]

@@ -19,7 +19,7 @@ from engine.generation.under_way import KnownDocuments, reported_as
 
 log = logging.getLogger(__name__)
 
-# Making a prompt of a question takes milliseconds, in which no answer gets a token.
+# Building the prompt of a question takes milliseconds, during which no answer gets a token.
 BEGUN_AT_ONCE = 16
 
 
@@ -34,13 +34,13 @@ class Beginning:
         quote_answer: QuoteAnswer,
         publish: Publish,
     ) -> None:
-        """Prepares.
+        """Begins nothing yet.
 
         Args:
             models: The models that answer.
             turns: The tasks that wait.
-            known_documents: Which of these documents are still in the library.
-            quote_answer: Makes the extractive answer of the reader's quotes.
+            known_documents: Returns which of these documents are still in the library.
+            quote_answer: Makes an extractive answer from the reader's quotes.
             publish: Where events go.
         """
         self._models, self._turns, self._publish = models, turns, publish
@@ -55,7 +55,7 @@ class Beginning:
         try:
             self._models.take_turn({name: asked for name, asked in waiting.items() if name not in quoted_names})
         except LoadAbandoned as error:
-            # The model that was chosen instead comes next.
+            # Another model was chosen meanwhile, which is loaded next.
             log.info("%s", error)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to all that it concerns
             self._fail_all_of(self._models.front, error)
@@ -71,7 +71,7 @@ class Beginning:
                 self._begin(task, front)
 
     def _fail_all_of(self, member: Member, error: Exception) -> None:
-        """A model cannot be had: fails all questions that wait for it; for a later question it is tried again."""
+        """Fails all questions that wait for a model that cannot be used; a later question tries it again."""
         reported = reported_as(error)
         for task in self._turns.take(None, self._models.members.names_of(member)):
             self._publish(AnswerFailed(task.in_flight.question.question_id, reported))
@@ -93,9 +93,9 @@ class Beginning:
             self._publish(AnswerFailed(question_id, reported_as(error)))
 
     def _evidence(self, task: Task) -> Evidence:
-        """What a question rests on, without documents that left the library meanwhile: they must not be cited now.
+        """Returns a question's evidence without documents that left the library meanwhile: they must not be cited.
 
-        What a continued answer has cited keeps its number, whether it is read again or not.
+        A continued answer keeps all of it, so that what it has cited keeps its number, read again or not.
         """
         documents = {passage.document_id for passage in task.evidence.passages}
         known = set(self._known_documents(documents))

@@ -1,6 +1,6 @@
-"""Between two steps: carries out at once what other threads ask of the generation thread and what waits for no turn.
+"""Carries out, between two steps, what other threads ask of the generation thread and what waits for no turn.
 
-Only the caller learns how it went; a failure ends no answer.
+Only the caller gets the outcome; a failure ends no answer.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ class BetweenSteps:
         idle_time: IdleTime,
         known_documents: KnownDocuments,
     ) -> None:
-        """Prepares.
+        """Carries out nothing yet.
 
         Args:
             models: The models that commands are passed on to.
             turns: Tasks that come before anything that no user has asked for.
-            changes: Places a model otherwise as soon as that is possible.
+            changes: Changes the placement of a model as soon as that is possible.
             unasked: Loads and times a model.
-            idle_time: Keeps what is hot, and is notified of bounds that have changed.
-            known_documents: Which of these documents are still in the library.
+            idle_time: Saves what is hot, and is notified when bounds have changed.
+            known_documents: Returns which of these documents are still in the library.
         """
         self._models, self._turns, self._changes = models, turns, changes
         self._unasked, self._idle_time, self._known_documents = unasked, idle_time, known_documents
 
     def carry_out(self, command: AtOnce) -> None:
-        """Does what is asked for, or has it done as soon as possible."""
+        """Executes a command, or schedules it for as soon as possible."""
         match command:
             case Expected():
                 guarded(lambda: self._expect(command))
@@ -97,7 +97,7 @@ class BetweenSteps:
     def forget_ended(self) -> None:
         """Drops kept KV of removed documents that was read for prompts which have ended since."""
         for member in self._models.members:
-            # Even where a model was unloaded meanwhile: what it has read by then is kept.
+            # Also if a model was unloaded meanwhile, because the KV of what it had read is kept.
             if member.under_way.has_kept_removed():
                 guarded(partial(member.loader.forget_removed, self._known_documents))
 
@@ -108,7 +108,7 @@ class BetweenSteps:
     def _apply_settings(self) -> None:
         guarded(lambda: self._for_all(lambda loader: loader.apply_settings()))
         guarded(self._models.bound_files)
-        # What exceeds a bound leaves as it is written.
+        # KV that exceeds a bound leaves memory as it is written.
         self._idle_time.note_change()
 
     def _load_home(self) -> LoadedModel | None:
@@ -116,7 +116,7 @@ class BetweenSteps:
         return self._models.members.home.loaded
 
     def _rehearse(self, command: Rehearse) -> None:
-        """Rehearses where there is nothing else to do."""
+        """Times passes if there is nothing else to do."""
         member = self._models.principal
         is_free = member.is_in_memory and not (self._models.has_work or self._turns)
         self._unasked.rehearse(
@@ -133,8 +133,13 @@ class BetweenSteps:
         if member is not None and not is_wanted:
             guarded(partial(self._models.give_up_hot, member))
             is_wanted = member.wants_turn or len(member.under_way) > 0
-        if not is_wanted:
-            guarded(lambda: self._models.rest(command.path))
+        try:
+            if not is_wanted:
+                self._models.rest(command.path)
+        except Exception:
+            # Whoever asked must not touch the file then.
+            log.exception("%s could not be let go", command.path.name)
+            is_wanted = True
         command.reply.set_result(not is_wanted)
 
     def _forget_removed(self) -> None:
@@ -145,14 +150,14 @@ class BetweenSteps:
             member.loader.forget_removed(self._known_documents)
 
     def _expect(self, expected: Expected) -> None:
-        """Reads ahead where the question's model is in memory, and nobody waits for another one."""
+        """Reads ahead if the question's model is in memory and no other question waits."""
         member = self._models.members.find(expected.in_flight.question.model)
         if member is None or member.loaded is None or self._turns or not self._models.let_compute_unasked(member):
             return
         try:
             member.under_way.expect(expected, member.loaded)
         except RagdollError as error:
-            # The question is told when it comes.
+            # The question itself reports the error when it begins.
             log.debug("not read ahead: %s", error)
 
     def _take_found(self, found: FoundAgain) -> None:

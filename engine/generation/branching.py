@@ -1,4 +1,4 @@
-"""Carries out on sequences and cells what a beam search decides: beams that go on share what their parents hold."""
+"""Carries out the decisions of a beam search on sequences and cells: beams share the cells of their parents."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Branching:
         self._branch(group, branches)
 
     def written(self, group: SequenceGroup) -> tuple[Written, ...]:
-        """What was found, best first."""
+        """Returns the answers that were found, best first."""
         found = group.beams.answers() if group.beams is not None else ()
         return tuple(self._written(answer, group.request) for answer in found)
 
@@ -71,7 +71,7 @@ class Branching:
         group.sequences = children
 
     def _child(self, parent: TokenSequence, token: int, number: int, is_first: bool) -> TokenSequence:
-        """A beam after its parent: the first child takes the parent's own sequence, the others share its cells."""
+        """Returns a child of a beam: the first child takes over the parent's sequence, the others share its cells."""
         tokens = [*parent.tokens, token]
         # Each child has its own lists: what is saved of one beam is never loaded for another.
         child = replace(parent, number=number, tokens=tokens, held=None, saved=[], texts=[], unsaid=[], draft=[])

@@ -1,4 +1,4 @@
-"""Builds what answers, as planned: weights, context and cells, what keeps them, and the loop that uses them."""
+"""Builds a loaded model as planned: weights, context and cells, the keeper of its KV, and the loop that uses them."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def build(
     """Loads the model; on the generation thread, which owns the result.
 
     Args:
-        plan: What the model gets.
-        files: Where what it reads is kept on disk.
-        ledger: Gets the leases of what is kept in memory.
+        plan: The placement of the model.
+        files: Keep its KV on disk.
+        ledger: Gets the leases of KV kept in memory.
         leases: Get the weights and the context.
-        on_progress: Receives the share of the weights that is loaded; returning False gives the load up.
+        on_progress: Receives the share of the weights that is loaded; returning False abandons the load.
 
     Raises:
         ModelError: It could not be loaded; nothing is left of it.
@@ -86,7 +86,7 @@ def build(
         undo.callback(keeper.abandon)
         loop = _loop(model, context, cells, keeper, plan.room.context_tokens, files.folder)
         loop.profile.expect(plan.placement.prediction.prefill_tokens_per_s)
-        # Tokens stay the same, in whatever format their keys and values are kept.
+        # Without the KV format: tokens are the same in any format.
         fingerprint = model_fingerprint(plan.path)
         speaker = speaker_of(model, plan.shape.name, fingerprint, plan.room.context_tokens)
         undo.pop_all()
@@ -108,17 +108,17 @@ def build(
 def open_context(
     model: Model, plan: LoadPlan, stream: LayerStream | None, leases: ModelLeases, *, has_computed: bool = False
 ) -> OpenContext:
-    """Makes a context over loaded weights and tries it out.
+    """Creates a context over loaded weights and tries it out.
 
     Args:
         model: Its weights are loaded.
-        plan: What the context is to be like.
-        stream: What reads layers, where any are streamed.
+        plan: The size and placement of the context.
+        stream: Reads layers, if any are streamed.
         leases: Get the context.
-        has_computed: Another context has computed with these weights as they lie. On the processor, the new one can
-            then fail only for lack of room, which the first batch finds out as well. Where layers are streamed,
-            trying out a single token takes as long as a step of all answers that wait (.7 s of a pause of 1.3 s, 3B
-            at .9 GB/s).
+        has_computed: Another context has computed with these weights where they are now. On the processor, the new one
+            can then fail only for lack of room, which the first batch detects as well. If layers are streamed, trying
+            out a single token takes as long as a step of all answers that wait (.7 s of a pause of 1.3 s, 3B at
+            .9 GB/s).
 
     Raises:
         ModelLoadFailed: There is no room for it, or nothing can be computed in it; nothing is left of it.
@@ -139,12 +139,12 @@ def open_context(
 
 
 def cells_of(context: Context) -> Cells:
-    """Counts the cells of a context that is empty."""
+    """Returns the cells of an empty context, all free."""
     return Cells(context.num_cells, context.num_sequences)
 
 
 def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, files: CacheFiles) -> KnowledgeKeeper:
-    """What keeps prompts in a context, and finds what other contexts with the same keys and values have kept."""
+    """Returns the keeper of prompts in a context, which finds what other contexts with equal KV have kept."""
     keeper = KnowledgeKeeper(
         root_over(plan, context, files),
         context,
@@ -152,7 +152,7 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
         ledger,
         files,
         passing_room_bytes=lambda: room_now(files.folder).passing_bytes,
-        # Part of a prompt is of no use to another where the model cannot restore it by itself.
+        # If the model cannot restore part of a prompt by itself, another prompt cannot use it.
         keeps_whole=not context.model.can_share_prefixes,
     )
     kept_cells = cells_to_keep_in(cells.num_cells, plan.shape, plan.room.ram_bytes)
@@ -161,7 +161,7 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
 
 
 def root_over(plan: LoadPlan, context: Context, files: CacheFiles, held: bytes = b"") -> bytes:
-    """The key under which a model's prompts are kept in a context; `held` is the key of its present keeper, if any.
+    """Returns the key under which a model's prompts are kept in a context; `held` is its present keeper's, if any.
 
     A copy of a model that is already open gets a root of its own: two keepers would remove each other's files.
     """
@@ -173,14 +173,14 @@ def root_over(plan: LoadPlan, context: Context, files: CacheFiles, held: bytes =
 
 
 def least_left_bytes(plan: LoadPlan) -> int:
-    """What must be left free on a device alongside a context: half of its reserve."""
+    """Returns how much must stay free on a device alongside a context: half of its reserve."""
     return plan.settings.memory.device_reserve_bytes // 2
 
 
 def _look_for_room(model: Model, plan: LoadPlan) -> None:
     """Checks that half of a device's reserve is still free, whatever other programs have taken meanwhile.
 
-    A driver takes memory while it computes too, and CUDA's ends the process where it finds none.
+    A driver also takes memory while it computes, and CUDA's ends the process if there is none.
 
     Raises:
         NoRoomToLoad: Less is free.
@@ -202,7 +202,7 @@ def _try_out(model: Model, context: Context) -> None:
         try:
             (row,) = context.decode(first)
         except WeightsNotRead:
-            # Like the step loop: a disk may fail once.
+            # Tries again, like the step loop, because a disk may fail once.
             context.clear()
             (row,) = context.decode(first)
     except (WeightsNotRead, WeightsChanged) as error:

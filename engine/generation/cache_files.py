@@ -1,9 +1,9 @@
 """Kept KV on disk: one file per node, under one budget for all models; a thread reads ahead and writes behind.
 
-The files are the truth: there is no index that could disagree with them. That thread scans them at the start, and they
-are known as they are found. A file that is stale, cut short, damaged or not a cache file is a miss and is deleted; one
-that cannot be opened or deleted now is left for later; nothing here fails an answer. A full or failing disk is reported
-in a sentence, and caching goes on in memory.
+The files are the only record: there is no index on disk that could disagree with them. The thread scans them at the
+start, and they become known as they are found. A file that is stale, truncated, damaged or not a cache file is a miss
+and is deleted; one that cannot be opened or deleted now is left for later; nothing here fails an answer. A full or
+failing disk is reported in a sentence, and caching goes on in memory.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["CacheFile", "CacheFiles", "Ended", "Transfer"]
 
 # Pause after a failed write, and the shortest time before its sentence is repeated.
 PAUSE_SECONDS, SILENCE_SECONDS = 60.0, 600.0
-# What another program has open is tried again after this long.
+# A file that another program has open is tried again after this long.
 BUSY_SECONDS = 5.0
-# Deleting files takes less; a slower disk is not waited for.
+# The longest wait for files to be deleted, which usually takes less.
 SHRINKING_SECONDS = 5.0
-# Files that are scanned between two chances to read one that a prompt waits for.
+# Files that are scanned at a time; in between, files that prompts wait for can be read.
 _LOOKED_AT_ONCE = 16
 
 # "later": another program has the file open; it is unchanged and may be usable another time.
@@ -63,12 +63,12 @@ Ended = queue.SimpleQueue[Transfer]
 
 
 class Holder(Protocol):
-    """The keeper of an open root, which knows which of its files is worth least."""
+    """The keeper of an open root, which knows which of its files is the least valuable."""
 
     disk_bytes: int
 
     def let_one_go(self) -> bool:
-        """Lets go of the file that is worth least; returns whether it could do without one."""
+        """Gives up the least valuable file; returns whether there was one to give up."""
         ...
 
 
@@ -76,7 +76,7 @@ class CacheFiles:
     """The files of all models. Lives as long as the engine; usable from any thread.
 
     `on_problem` is called on the I/O thread when the disk is full or failing, at most once in `SILENCE_SECONDS`.
-    `on_scanned` is called there once all files that were there at the start are known; `scanned` is set then.
+    `on_scanned` is called on it once all files that existed at the start are known; `scanned` is set then.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class CacheFiles:
         self._index = CacheIndex()
         self._found: dict[bytes, list[CacheFile]] = {}
         self._holders: dict[bytes, Holder] = {}
-        # Files that are to be deleted, until they are.
+        # Files to delete, until they are deleted.
         self._doomed: set[Path] = set()
         self._tries_again_at = float("-inf")
         self._notes: dict[CacheFile, bytes] = {}
@@ -133,7 +133,7 @@ class CacheFiles:
         return self.budget_bytes > 0 and self.scanned.is_set() and self.now() >= self._paused_until
 
     def open(self, root: bytes) -> list[CacheFile]:
-        """The known files under a root, parents first; `found` returns others as they turn up.
+        """Returns the known files under a root, parents first; `found` returns others as they turn up.
 
         Until `close_root`, only the keeper that holds them evicts them.
         """
@@ -142,7 +142,7 @@ class CacheFiles:
             return self._index.open(root)
 
     def is_open(self, root: bytes) -> bool:
-        """Whether a keeper holds the files under a root; only one can."""
+        """Returns whether a keeper holds the files under a root; only one can."""
         return root in self._found
 
     def share(self, root: bytes, holder: Holder) -> None:
@@ -150,15 +150,15 @@ class CacheFiles:
         self._holders[root] = holder
 
     def let_one_go(self, asker: Holder) -> bool:
-        """Whether a file of an open root was given up, by the holder with the most bytes; it has as many as `asker`.
+        """Makes the holder with the most bytes, no fewer than `asker`, give up a file; returns whether one did.
 
-        Otherwise the model that came first would keep the whole budget. On the thread of all keepers.
+        Otherwise the model that was loaded first would keep the whole budget. On the thread of all keepers.
         """
         holders = [holder for holder in self._holders.values() if holder.disk_bytes >= asker.disk_bytes]
         return any(holder.let_one_go() for holder in sorted(holders, key=lambda one: one.disk_bytes, reverse=True))
 
     def found(self, root: bytes, at_most: int) -> list[CacheFile]:
-        """Files under an open root that turned up since, in no order; fewer than `at_most` when there are no others."""
+        """Returns files under an open root that turned up since, in no order; fewer than `at_most` if that is all."""
         taken = list[CacheFile]()
         if waiting := self._found.get(root):
             with self._lock:
@@ -168,36 +168,36 @@ class CacheFiles:
         return taken
 
     def lacks_some(self, root: bytes) -> bool:
-        """Whether there are files under a root that cannot be opened now, but may be at the next start."""
+        """Returns whether there are files under a root that cannot be opened now, but may be at the next start."""
         return any(path.parent.name == root.hex() for path in self._unavailable)
 
     def leave(self, file: CacheFile) -> None:
-        """The keeper of its root has no use for a file now; it is evicted like those of models that are not open."""
+        """Lets a file that its keeper cannot use now be evicted like those of models that are not open."""
         with self._lock:
             if not file.is_removed:
                 self._index.leave(file)
 
     def close_root(self, root: bytes) -> None:
-        """The root's keeper has gone; its files are evicted like those of any model that is not loaded."""
+        """Lets a root's files be evicted like those of any model that is not loaded, as its keeper has closed."""
         with self._lock:
             self._found.pop(root, None)
             self._holders.pop(root, None)
             self._index.close(root)
 
     def set_budget(self, budget_bytes: int) -> None:
-        """Bounds the bytes of all files. Those of models that are not open are deleted, the longest unused first."""
+        """Bounds the bytes of all files. Those of models that are not open are deleted, least recently used first."""
         self._budget_bytes = budget_bytes
         self.make_room(0)
 
     def make_room(self, num_bytes: int) -> bool:
-        """Whether `num_bytes` more fit, after deleting files of models that are not open as needed."""
+        """Deletes files of models that are not open as needed; returns whether `num_bytes` more fit."""
         with self._lock:
             while self._lacks(num_bytes) and (oldest := self._index.longest_unused()) is not None:
                 self._doom(oldest)
         return not self._lacks(num_bytes)
 
     def write(self, header: CacheHeader, data: NDArray[np.uint8], ended: Ended) -> Transfer:
-        """Writes a file behind; room was made. `data` must not change until the transfer arrives in `ended`."""
+        """Writes a file in the background, after `make_room`; `data` must not change until the transfer has ended."""
         file = CacheFile(self._folder, header, time.time_ns())
         with self._lock:
             self._index.add(file)
@@ -207,7 +207,7 @@ class CacheFiles:
         return transfer
 
     def read(self, file: CacheFile, data: NDArray[np.uint8], ended: Ended) -> Transfer:
-        """Reads a file's blob ahead into `data`, before anything is written."""
+        """Reads a file's blob into `data` in the background, before any pending write."""
         transfer = Transfer(file, data, is_read=True)
         self._thread.put(Urgency.READ, lambda: self._carry_out(transfer, self._read, ended))
         return transfer
@@ -217,7 +217,7 @@ class CacheFiles:
         return _OUTCOMES[cache_io.read_blob(file.path, file.header, data)]
 
     def note_usage(self, file: CacheFile, frequency: int, cost_per_token: float) -> None:
-        """Writes into a file how it was used recently, which also makes it the youngest."""
+        """Writes into a file how it was used recently, which also makes it the most recently used."""
         file.mtime_ns = time.time_ns()
         with self._lock:
             file.header = replace(file.header, frequency=frequency, cost_per_token=cost_per_token)
@@ -227,12 +227,12 @@ class CacheFiles:
             self._thread.put(Urgency.NOTE, lambda: self._note(file))
 
     def keep_beside(self, name: str, content: Callable[[], bytes]) -> None:
-        """Writes one of our small files in the background, replacing the last one; without content, deletes it."""
+        """Writes a small file of another kind in the background, replacing it; deletes it if there is no content."""
         path = self._folder / name
         self._thread.put(Urgency.WRITE, lambda: self._write_beside(path, content()))
 
     def remove(self, file: CacheFile) -> None:
-        """Deletes a file behind, even one that is about to be written. A second call does nothing."""
+        """Deletes a file in the background, even one that is about to be written. A second call does nothing."""
         with self._lock:
             if not file.is_removed:
                 self._doom(file)
@@ -245,21 +245,21 @@ class CacheFiles:
         have_gone.wait(SHRINKING_SECONDS)
 
     def documents(self) -> frozenset[int]:
-        """All documents of which some known file holds text."""
+        """Returns all documents of which some known file holds text."""
         with self._lock:
             return self._index.documents()
 
     def forget(self, documents: Collection[int]) -> None:
-        """Deletes behind every file that holds text of a document, and every path through it, for all models.
+        """Deletes in the background every file that holds text of a document, and every path through it, of all models.
 
-        None of them is found from now on. Files that a crash leaves are found and deleted at the next start.
+        None of them is found from now on. Files that a crash leaves behind are found and deleted at the next start.
         """
         with self._lock:
             for file in self._index.through(documents):
                 self._doom(file)
 
     def close(self, seconds: float | None = None) -> None:
-        """Ends when everything that was to be written is, or after `seconds`: the rest is not kept.
+        """Ends once all pending files are written, or after `seconds`: the rest is not kept.
 
         A second call does nothing.
         """
@@ -366,15 +366,15 @@ class CacheFiles:
         except OSError as error:
             self._tell(error)
         if outcome != "written":
-            # The file before may hold what is to be forgotten, and so may what a crash left half written.
+            # The previous file may hold text that must be forgotten, and so may one that a crash left half written.
             cache_io.delete(path.with_suffix(".tmp"))
             self._delete(path)
 
     def _delete(self, path: Path) -> None:
-        """Deletes a doomed file, unless one like it is to be there again; remembers it where it cannot be deleted."""
+        """Deletes a doomed file, unless a new one took its place; remembers it if it cannot be deleted."""
         with self._lock:
             is_back = self._is_known(path)
-        # Not under the lock, which no thread shall hold while a disk takes its time.
+        # Not under the lock, which no thread may hold during a slow disk operation.
         is_done = is_back or cache_io.delete(path)
         with self._lock:
             if is_done:
@@ -404,7 +404,7 @@ class CacheFiles:
             self._take_found(path)
 
     def _paths(self) -> Iterator[Path]:
-        """All files below the folder; those that another program has open come again after all others."""
+        """Yields all files below the folder; those that another program has open come again after all others."""
         yield from cache_io.paths_below(self._folder, self._is_preferred)
         again, self._unavailable = self._unavailable, []
         yield from again

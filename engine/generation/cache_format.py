@@ -5,7 +5,7 @@
     …   token ids (int32), document ids (int64), the blob
 
 The root key stands for model, KV type and llama.cpp's release (fingerprint.py). Little-endian throughout. A file that
-does not check out is no cache file: never an error, only something to be deleted.
+fails a check is not a cache file: that is never an error, and the file is deleted.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _PREAMBLE = struct.Struct("<8sII")
 _USAGE = struct.Struct("<Ixxxxd")
 _BODY = struct.Struct("<16s16s16sIIIIQ")
 _BODY_OFFSET = _PREAMBLE.size + _USAGE.size
-# Enough for nearly every header, so that one read has it whole.
+# Enough for nearly every header, so that one read suffices.
 HEADER_GUESS_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class CacheHeader:
-    """What a file says of its blob; `num_bytes` and `checksum` are the blob's.
+    """What a file says about its blob; `num_bytes` and `checksum` are the blob's.
 
-    A header that was read from a file leaves the piece's tokens there.
+    A header that was read from a file does not hold the piece's tokens, which stay in the file.
     """
 
     root: bytes
@@ -54,7 +54,7 @@ class CacheHeader:
         return self.header_bytes + self.num_bytes
 
     def encode(self) -> bytes:
-        """The header's bytes; needs the piece's tokens."""
+        """Returns the header's bytes; needs the piece's tokens."""
         documents = np.array(sorted(self.piece.documents), "<i8")
         body = _BODY.pack(
             self.root,
@@ -72,12 +72,12 @@ class CacheHeader:
 
 
 def encode_usage(frequency: int, cost_per_token: float) -> bytes:
-    """The part that is updated in place, at `USAGE_OFFSET`."""
+    """Returns the part that is updated in place, at `USAGE_OFFSET`."""
     return _USAGE.pack(min(frequency, 2**32 - 1), cost_per_token)
 
 
 def header_length(data: bytes) -> int | None:
-    """The length of the header that `data` begins with; None if it is no header of this version."""
+    """Returns the length of the header that `data` begins with; None if it is no header of this version."""
     if len(data) < _BODY_OFFSET + _BODY.size or _PREAMBLE.unpack_from(data)[:2] != (MAGIC, VERSION):
         return None
     _, _, _, _, num_tokens, num_documents, _, _ = _BODY.unpack_from(data, _BODY_OFFSET)
@@ -85,7 +85,7 @@ def header_length(data: bytes) -> int | None:
 
 
 def decode(data: bytes) -> CacheHeader | None:
-    """The header at the beginning of `data`; None where it is damaged, or its key is not that of its tokens."""
+    """Returns the header at the beginning of `data`; None if it is damaged, or its key is not that of its tokens."""
     length = header_length(data)
     if length is None or length > len(data) or zlib.crc32(data[_BODY_OFFSET:length]) != _PREAMBLE.unpack_from(data)[2]:
         return None

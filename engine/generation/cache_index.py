@@ -1,6 +1,6 @@
-"""The index of cache files: whose they are and which of them goes first, without opening one.
+"""The index of cache files: which model they belong to and which is evicted first, without opening one.
 
-Nothing here grows with their number except opening or closing a model, which concerns all of its files.
+Nothing here takes longer with more files, except what concerns all files of a model, such as opening or closing it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _Of = TypeVar("_Of", bytes, int)
 
 @dataclass(slots=True, eq=False)
 class CacheFile:
-    """A file that exists, or will once it is written; made and ended by `CacheFiles`.
+    """A file that exists, or will once it is written; created and removed by `CacheFiles`.
 
-    Once it exists, its header has left the tokens in it.
+    Once it exists, its header no longer holds the tokens, which are in the file.
     """
 
     folder: Path
@@ -39,7 +39,7 @@ class CacheFile:
 
 
 class CacheIndex:
-    """All known files and their bytes. Its owner makes sure that only one thread at a time uses it."""
+    """All known files and their bytes. Its owner ensures that only one thread at a time uses it."""
 
     def __init__(self) -> None:
         self.held_bytes = 0
@@ -47,7 +47,7 @@ class CacheIndex:
         self._of_root: dict[bytes, set[CacheFile]] = {}
         self._of_document: dict[int, set[CacheFile]] = {}
         self._open_roots: set[bytes] = set()
-        # Files of models that are not open, and those that open models have left; the longest unused first.
+        # Files of models that are not open, and those that open models cannot use; the least recently used first.
         self._unused: Ranking[CacheFile] = Ranking()
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class CacheIndex:
             self._unused.put(file, file.mtime_ns)
 
     def remove(self, file: CacheFile) -> None:
-        """Removes a file."""
+        """Takes a file out of the index, and marks it as removed."""
         file.is_removed = True
         header = file.header
         del self._by_key[header.key]
@@ -84,7 +84,7 @@ class CacheIndex:
         self._unused.discard(file)
 
     def open(self, root: bytes) -> list[CacheFile]:
-        """The files under a root, parents first; none of them counts as unused until `close`."""
+        """Returns the files under a root, parents first; none of them counts as unused until `close`."""
         self._open_roots.add(root)
         files = self._of_root.get(root, ())
         for file in files:
@@ -92,26 +92,26 @@ class CacheIndex:
         return sorted(files, key=lambda file: file.header.start)
 
     def close(self, root: bytes) -> None:
-        """The keeper that had opened the root has gone."""
+        """Counts the files under a root as unused, because its keeper has closed."""
         self._open_roots.discard(root)
         for file in self._of_root.get(root, ()):
             self._unused.put(file, file.mtime_ns)
 
     def leave(self, file: CacheFile) -> None:
-        """The keeper that has opened its root has no use for a file."""
+        """Counts a file as unused, because the keeper of its root cannot use it."""
         self._unused.put(file, file.mtime_ns)
 
     def longest_unused(self) -> CacheFile | None:
-        """The longest unused file of models that are not open, or that an open model has left."""
+        """Returns the least recently used file of models that are not open, or that an open model cannot use."""
         found = self._unused.lowest(lambda _: True)
         return found[0] if found else None
 
     def documents(self) -> frozenset[int]:
-        """All documents of which some file holds text."""
+        """Returns all documents of which some file holds text."""
         return frozenset(self._of_document)
 
     def through(self, documents: Collection[int]) -> list[CacheFile]:
-        """Every file that holds text of the documents, and every path through it, for all models."""
+        """Returns every file that holds text of the documents, and every path through it, for all models."""
         holders = {file for document in documents for file in self._of_document.get(document, ())}
         found = []
         for root in {file.header.root for file in holders}:

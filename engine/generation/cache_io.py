@@ -1,7 +1,7 @@
-"""How one file of kept KV is written, read and checked: whole, or not at all.
+"""Writes, reads and checks one file of kept KV: whole, or not at all.
 
-Files are written next to their place and renamed. They are not synced: the checksum reveals what a power cut damaged.
-A file that another program has open cannot be replaced or deleted on Windows: that is no error, only later.
+Files are written under a temporary name and renamed. They are not synced: the checksum reveals damage by a power cut.
+On Windows, a file that another program has open cannot be replaced or deleted: that is no error, and is tried again.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from engine.generation import cache_format
 from engine.generation.cache_format import CacheHeader
 
 SUFFIX = ".kv"
-# A write can be given up between two such portions.
+# A write can be abandoned between two such portions.
 _PORTION_BYTES = 1 << 20
 
-# Outcomes of reading: "damaged" also where there is no file; "unavailable" where it may be readable another time.
+# Outcomes of reading: "damaged" also if there is no file; "unavailable" if it may be readable another time.
 ReadOutcome = Literal["read", "damaged", "unavailable"]
-# "busy": another program has the file open. "unwanted": it was given up on the way.
+# "busy": another program has the file open. "unwanted": it was abandoned on the way.
 WriteOutcome = Literal["written", "busy", "unwanted"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCacheFile:
-    """A file whose header is good and whose length is right."""
+    """A file with a valid header and the right length."""
 
     header: CacheHeader
     mtime_ns: int
 
 
 def path_in(folder: Path, root: bytes, key: bytes) -> Path:
-    """Where a file belongs: in its root's folder, under its key."""
+    """Returns where a file belongs: in its root's folder, under its key."""
     return folder / root.hex() / (key.hex() + SUFFIX)
 
 
 def paths_below(folder: Path, is_preferred: Callable[[str], bool]) -> Iterator[Path]:
-    """The files in the folders of all roots; at each step, those of a preferred root (by folder name) come first."""
+    """Yields the files in all roots' folders; at each step, those of a preferred root (by folder name) come first."""
     waiting = {root: _entries(root) for root in _entries(folder)}
     while waiting:
         root = next((root for root in waiting if is_preferred(root.name)), next(iter(waiting)))
@@ -56,7 +56,7 @@ def paths_below(folder: Path, is_preferred: Callable[[str], bool]) -> Iterator[P
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """The entries of a folder; none where there is no folder, or it cannot be read."""
+    """Yields the entries of a folder; none if there is no folder, or it cannot be read."""
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             yield Path(entry)
@@ -78,7 +78,7 @@ def look_at(path: Path, folder: Path) -> FoundCacheFile | Literal["damaged", "un
 
 
 def read_blob(path: Path, wanted: CacheHeader, data: NDArray[np.uint8]) -> ReadOutcome:
-    """Reads the blob of a file into `data`, which is as it was written if the outcome is "read"."""
+    """Reads the blob of a file into `data`, which is intact if the outcome is "read"."""
     try:
         stream = path.open("rb", buffering=0)
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def read_blob(path: Path, wanted: CacheHeader, data: NDArray[np.uint8]) -> ReadO
             while at < len(view) and (count := stream.readinto(view[at:])):
                 at += count
         except OSError:
-            # There may be a bad sector on the disk, which only a new file gets rid of.
+            # The disk may have a bad sector there, which only a new file avoids.
             return "damaged"
     is_whole = at == header.num_bytes == data.nbytes and zlib.crc32(data.data) == header.checksum
     return "read" if is_whole else "damaged"
@@ -104,10 +104,10 @@ def read_blob(path: Path, wanted: CacheHeader, data: NDArray[np.uint8]) -> ReadO
 def write_file(
     path: Path, header: bytes, data: memoryview, is_wanted: Callable[[], bool] = lambda: True
 ) -> WriteOutcome:
-    """Puts a file in its place, creating its folder; gives up as soon as it is no longer wanted.
+    """Writes a file, creating its folder; stops as soon as it is no longer wanted.
 
     Raises:
-        OSError: The system's error where it cannot be written.
+        OSError: It cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".tmp")
@@ -122,7 +122,7 @@ def write_file(
 
 
 def read_small(path: Path, max_bytes: int) -> bytes:
-    """What a small file holds; empty where it is larger than that, cannot be read, or does not exist."""
+    """Returns what a small file holds; empty if it is larger than that, cannot be read, or does not exist."""
     try:
         with path.open("rb", buffering=0) as stream:
             return stream.read() if os.fstat(stream.fileno()).st_size <= max_bytes else b""
@@ -131,13 +131,13 @@ def read_small(path: Path, max_bytes: int) -> bytes:
 
 
 def delete(path: Path) -> bool:
-    """Deletes a file; False where another program has it open and it must be tried again."""
+    """Deletes a file; returns False if another program has it open, so that it must be tried again."""
     try:
         path.unlink(missing_ok=True)
     except PermissionError:
         return False
     except OSError:
-        # It is a folder, or its disk has gone: not one of our files.
+        # It is a folder, or its disk was removed: not one of our files.
         return True
     return True
 
@@ -172,6 +172,6 @@ def _replace(beside: Path, path: Path) -> WriteOutcome:
     try:
         beside.replace(path)
     except PermissionError:
-        # Its folder was writable a moment ago.
+        # The folder was writable a moment ago, so another program has the file open.
         return "busy"
     return "written"

@@ -1,6 +1,6 @@
 """The thread that moves kept KV between memory and disk: the most urgent job first, idle work in small portions.
 
-Only reads and closing wait for it: whatever is slow about a disk happens here.
+Other threads wait for it only when they read or close: all slow disk operations happen here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GRACE_SECONDS = 0.25
 
 
 class Urgency(IntEnum):
-    """The order of jobs: a prompt waits for reads, and what is removed makes room for what is written."""
+    """The order of jobs: a prompt waits for reads, and removals make room for writes."""
 
     READ = 0
     REMOVE = 1
@@ -29,10 +29,10 @@ class Urgency(IntEnum):
 
 
 class CacheThread:
-    """Runs the jobs that are put to it; whenever there is none, a portion of `beside`.
+    """Runs queued jobs; whenever there is none, a portion of `beside`.
 
-    `beside` returns in how many seconds it wants to go on (0: at once), or None when it has nothing to do. `is_hurried`
-    is set when the caller waits no longer: from then on jobs do as little as they can.
+    `beside` returns in how many seconds it wants to go on (0: at once), or None if it has nothing to do. `is_hurried`
+    is set when closing stops waiting: from then on jobs do as little as they can.
     """
 
     def __init__(self, name: str, beside: Callable[[], float | None]) -> None:
@@ -40,7 +40,7 @@ class CacheThread:
         self._beside = beside
         self._jobs: queue.PriorityQueue[tuple[int, int, Callable[[], None]]] = queue.PriorityQueue()
         self._serial = itertools.count()
-        # A process that ends without closing this must not wait for it: a cache loses nothing that counts.
+        # A process that ends without closing this must not wait for it: only cached data is lost.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -50,7 +50,7 @@ class CacheThread:
         self._jobs.put((urgency, next(self._serial), job))
 
     def close(self, seconds: float | None = None) -> bool:
-        """Ends when all jobs are done, or after `seconds`; False where a disk holds it up even so.
+        """Ends once all jobs are done, or after `seconds`; returns False if a disk still holds it up.
 
         A second call does nothing.
         """
@@ -72,7 +72,7 @@ class CacheThread:
             if urgency == Urgency.END:
                 return
             self._carry_out(job)
-            # What a job refers to is memory that is freed once it is done.
+            # A job refers to memory that should be freed once it is done.
             del job
             patience = 0.0
 
@@ -87,4 +87,4 @@ class CacheThread:
         try:
             job()
         except Exception:  # likewise
-            log.exception("What is kept on disk could not be seen to")
+            log.exception("background work on the files of kept KV failed")

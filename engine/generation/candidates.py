@@ -1,4 +1,4 @@
-"""The tokens that a sampler chooses among: all of them, or only the likeliest where it would take no other."""
+"""The tokens that a sampler chooses among: all of them, or only the likeliest if it would take no other."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Candidates:
         self._data = self._array.ctypes.data_as(llama.llama_token_data_p)
 
     def all(self, logits: NDArray[np.float32]) -> llama.llama_token_data_array:
-        """Every token with its logit."""
+        """Returns every token with its logit."""
         return self._filled(self._ids, logits)
 
     def best(self, logits: NDArray[np.float32], count: int, others: Collection[int]) -> llama.llama_token_data_array:
-        """A superset of the `count` likeliest tokens, whatever becomes of the logits of `others`."""
+        """Returns a superset of the `count` likeliest tokens, however the logits of `others` are changed."""
         if not others and count == 1:
             best = int(logits.argmax())
             return self._filled(self._ids[best : best + 1], logits[best : best + 1])
-        # However unlikely the others become, this many tokens are likelier than any that is left out.
+        # However unlikely the others become, `count` of this many tokens are likelier than any that is left out.
         wanted = count + len(others)
         num_groups = len(logits) // _GROUP_TOKENS
         if wanted > num_groups:

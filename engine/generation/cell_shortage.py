@@ -1,6 +1,6 @@
-"""Cell shortage: requests that would end for want of cells go on in a larger context, where there is room for one.
+"""Cell shortage: requests that would end for lack of cells go on in a larger context, if there is room for one.
 
-Nothing is computed meanwhile: the loop moves to that context, or gives up on more cells.
+Nothing is computed meanwhile: the loop moves to that context, or does without more cells.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class CellShortage:
         self._groups.clear()
 
     def note(self, group: SequenceGroup, num_cells: int, most_cells: int) -> bool:
-        """Whether a group too large for `num_cells` gets a context with more, `most_cells` at most; else it ends.
+        """Returns whether a group too large for `num_cells` gets more, `most_cells` at most; otherwise it ends.
 
-        A request that no one waits for is not worth a pause.
+        A request that only reads ahead is not worth a pause.
         """
         if num_cells >= most_cells or group.request.sampling.max_tokens <= 0 or group.makes_do:
             return False
@@ -33,9 +33,9 @@ class CellShortage:
         return True
 
     def make_do(self, num_cells: int) -> list[SequenceGroup]:
-        """There are no more cells than these: groups that lack some end with them. Returns those to be ended at once.
+        """Makes groups that lack cells end with these, since there are no more; returns those to end at once.
 
-        A prompt longer than `num_cells` would wait until all others have ended, and be read, for nothing.
+        A prompt longer than `num_cells` would wait until all others have ended, and be read in vain.
         """
         for group in self._groups:
             group.makes_do = True

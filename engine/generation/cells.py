@@ -1,9 +1,9 @@
-"""Which sequences hold which KV cells: free and used cells always add up, whatever is shared.
+"""Tracks which sequences hold which KV cells: free and used cells always add up, whatever is shared.
 
 llama.cpp's unified cache is paged by the token, and a bitset in every cell names the sequences that share it (vLLM's
 block table with blocks of one token; https://arxiv.org/abs/2309.06180). It does not report how many cells are taken,
-so they are counted here. The cell numbers are our own, but assigned as llama.cpp assigns its own, the first free one:
-so they tell how scattered a sequence lies, as closely as that matters (see gathering.py).
+so they are counted here. The cell numbers are our own, but assigned as llama.cpp assigns its own, the first free one,
+so they show closely enough how scattered a sequence is (see gathering.py).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 
 from engine.errors import NoCells
 
-# A gap of this many cells, or any wider one, counts as a whole: what the processor prefetches next is elsewhere.
+# A gap of this many cells or more counts as a whole, because the processor's prefetching does not bridge it.
 FAR_CELLS = 24
 
 
 @dataclass(slots=True, eq=False)
 class CellSequence:
-    """A sequence number of the context, and the cells it holds from position `start` on without a gap.
+    """A sequence number of the context, and the cells it holds for consecutive positions from `start` on.
 
     Made by `Cells.open` and changed by `Cells` only. `num_gaps` counts how often the cells that it took by itself jump;
-    short jumps count in part, and shared cells not at all. `is_patchy`: of layers with a sliding window it has only the
-    cells that tokens at its end look at, because it was saved and loaded.
+    short jumps count in part, and shared cells not at all. `is_patchy`: in layers with a sliding window it has only the
+    cells that tokens at its end attend to, because it was saved and loaded.
     """
 
     slot: int
@@ -74,18 +74,18 @@ class Cells:
         return len(self._free_slots)
 
     def num_private(self, sequence: CellSequence) -> int:
-        """Cells that closing this sequence would free."""
+        """Returns how many cells closing this sequence would free."""
         return int((self._holders[sequence.cells] == 1).sum()) if sequence.cells else 0
 
     def num_distinct(self, sequences: Iterable[CellSequence]) -> int:
-        """Cells that these sequences hold together, counting shared ones once."""
+        """Returns how many cells these sequences hold together, counting shared ones once."""
         held = np.zeros(self.num_cells, np.bool_)
         for sequence in sequences:
             held[sequence.cells] = True
         return int(held.sum())
 
     def shared_end(self, sequences: Sequence[CellSequence]) -> int:
-        """The position up to which the first of `sequences` shares its cells with others than these."""
+        """Returns the position up to which the first of `sequences` shares its cells with sequences outside these."""
         first = sequences[0]
         ours = np.zeros(self.num_cells, np.int32)
         for sequence in sequences:
@@ -94,7 +94,7 @@ class Cells:
         return first.start + (len(first.cells) if is_shared.all() else int(is_shared.argmin()))
 
     def open(self, start: int = 0) -> CellSequence:
-        """A new, empty sequence; `start` is where a part that is loaded by itself belongs.
+        """Returns a new, empty sequence; `start` is the position of a part that is loaded by itself.
 
         Raises:
             NoCells: All sequence numbers are taken.
@@ -158,7 +158,7 @@ class Cells:
         self._free_slots.append(sequence.slot)
 
     def check_integrity(self, sequences: Iterable[CellSequence]) -> None:
-        """For tests: checks that these sequences, and no others, hold every cell that is not free.
+        """Checks, for tests, that these sequences, and no others, hold every cell that is not free.
 
         Raises:
             AssertionError: A cell leaked, or is both held and free.
@@ -177,5 +177,5 @@ def _gaps(cells: Sequence[int]) -> float:
 
 
 def _gap(before: int, cell: int) -> float:
-    """1 where a cell lies far from the one before, 0 next to it."""
+    """Returns 1 if a cell is far from the one before, 0 if next to it, and a share of 1 in between."""
     return min(1.0, abs(cell - before - 1) / FAR_CELLS)

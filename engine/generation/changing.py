@@ -1,7 +1,7 @@
-"""What differs between two placements of a model, and so what has to be done: a pure function, and the words for it.
+"""Compares two placements of a model: what has to be done, by pure functions, and the words for it.
 
-From the cheapest to the dearest: bounds of what is kept, layers moved in the background, a new context that all answers
-move to, and weights that are read again.
+From the cheapest to the most expensive: bounds of kept KV, layers moved in the background, a new context that all
+answers move to, and weights that are read again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _BITS = {"f16": 16, "q8_0": 8}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What has to be done. `words` name each difference, for users; there are none where nothing differs.
+    """What has to be done. `words` name each difference, for users; there are none if nothing differs.
 
     `reloads`: weights are read again, since their device and order are fixed when they are loaded. `remakes_context`:
-    answers move to a new context. `rebounds`: what is kept has other bounds. Layers that only move between memory and
-    the ring need neither.
+    answers move to a new context. `rebounds`: kept KV gets other bounds. Layers that only move between memory and the
+    ring need none of these.
     """
 
     reloads: bool = False
@@ -38,12 +38,12 @@ class Change:
 
     @property
     def sentence(self) -> str:
-        """The differences, as the user reads them; "" where there are none."""
+        """The differences, as the user reads them; "" if there are none."""
         return f"Now: {', '.join(self.words)}." if self.words else ""
 
 
 def change_of(current: Placement, wanted: Placement, shape: ModelShape) -> Change:
-    """What leads from one placement of a model to another of the same model.
+    """Returns what has to be done to change one placement of a model to another.
 
     Raises:
         ValueError: They are of models with different numbers of layers.
@@ -86,13 +86,13 @@ def _words_of_weights(current: Placement, wanted: Placement) -> Iterator[str]:
         yield "another part of a streamed layer in memory"
     elif current.ring_slots != wanted.ring_slots:
         yield f"{_slots(wanted.ring_slots)} for streamed layers instead of {current.ring_slots}"
-    # A model that is wholly on a device has no other order.
+    # The order does not differ for a model that is wholly on a device.
     if current.is_repacked != wanted.is_repacked and wanted.layers_on_gpu < wanted.num_layers:
         yield f"weights {_where_copied(wanted) if wanted.is_repacked else 'as they lie in the file'}"
 
 
 def _where_copied(wanted: Placement) -> str:
-    """Where a device computes too, weights stay in the file's order, and lie where it reads them from."""
+    """Returns where weights are copied; if a device computes too, they keep the file's order, where it reads them."""
     if wanted.n_gpu_layers:
         return "where the graphics card copies them from fastest"
     return "in the order the processor reads fastest"
@@ -121,7 +121,7 @@ def _words_of_bounds(current: Placement, wanted: Placement) -> Iterator[str]:
         (current.kv_ram_bytes, wanted.kv_ram_bytes, "memory"),
         (current.kv_disk_bytes, wanted.kv_disk_bytes, "files"),
     ):
-        # Bounds move a little with each plan; readers would see the same figure twice.
+        # Bounds change a little with each plan; users would see the same figure twice.
         if in_words(then) != in_words(now):
             yield f"{in_words(now)} of {what} for what was read instead of {in_words(then)}"
 
@@ -132,7 +132,7 @@ def _differing(told: Callable[[Placement], str], current: Placement, wanted: Pla
 
 
 def _layers_on_gpu(placement: Placement) -> str:
-    """How many layers are on the device; the output head goes there before the first of them."""
+    """Returns how many layers are on the device, in words; the output head is moved there before any of them."""
     count = placement.layers_on_gpu
     if count == 0 < placement.n_gpu_layers:
         return "only the output head"

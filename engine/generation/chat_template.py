@@ -1,8 +1,8 @@
-"""A model's own Jinja chat template, rendered in a sandbox: it comes with a file from the network.
+"""A model's own Jinja chat template, rendered in a sandbox, because it comes with a file from the network.
 
-Contents go in as placeholders and are put back after rendering, so that a document which contains
+Contents are replaced by placeholders and put back after rendering, so that a document which contains
 "<|im_end|>" is read as text and never as the end of a message. All prompts of a conversation begin alike, whatever the
-day and whatever a template makes of earlier answers: otherwise what was read once would be read again.
+day and however a template changes earlier answers: otherwise their KV could not be reused.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Role = Literal["system", "user", "assistant"]
 # Private-use characters: not part of any template, and stripped from contents.
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 _PLACEHOLDER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
-# The date that templates get. It stands before everything else, so a real one would have all that is kept read again
-# from midnight on. Llama's fall back on this day; the question itself says which day it is (conversation.py).
+# The date that templates get. It stands before everything else, so with a real one no kept KV could be used from
+# midnight on. Llama's fall back on this day; the question itself says which day it is (conversation.py).
 _SOME_DAY = datetime(2024, 7, 26)
 # Some models have a switch for thinking first, such as Qwen3 (`enable_thinking`), Granite (`thinking`) and Command A
-# (`reasoning`): on an ordinary machine, thoughts take longer than what was asked for.
+# (`reasoning`): on an ordinary machine, thoughts take longer than the answer.
 _AT_ONCE = {"enable_thinking": False, "thinking": False}
 # Among those whose markers we know, gpt-oss and Seed have a switch for how much.
 _AT_ONCE_IF_MARKED = {**_AT_ONCE, "reasoning": False, "reasoning_effort": "low", "thinking_budget": 0}
@@ -45,16 +45,16 @@ _OFFERS: Mapping[bool, Sequence[_Told]] = {
 }
 _OFFERS_IF_UNMARKED: Sequence[_Told] = (_AT_ONCE, {})
 _PROBE = "."
-# What stands before what an assistant writes, for a model without a template.
+# What precedes the assistant's text, for a model without a template.
 _ANSWER = "Answer:"
 # Such a model may never have learnt where its answer ends, and go on with a question of its own, written like ours.
 PLAIN_ENDS = ("\n\nQuestion:", f"\n\n{_ANSWER}")
-# How a template that was compiled may fail.
+# How a compiled template may fail.
 _FAILURES = (
     *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError),
     *(RecursionError, TypeError, ValueError),
 )
-# The two days differ in every part of a date.
+# Differs from `_SOME_DAY` in every part of a date.
 _OTHER_DAY = datetime(1997, 3, 8)
 
 
@@ -62,9 +62,9 @@ _OTHER_DAY = datetime(1997, 3, 8)
 class PromptPart:
     """A part of the prompt that is tokenised by itself, so that its tokens depend on nothing before it.
 
-    Only in `is_markup` may the text of a control token mean the token. `documents` are those whose text it holds.
+    Only if `is_markup` can the text of a control token mean the token. `documents` are those whose text it holds.
     `stands_alone`: its KV is found again without what follows (passages and answers). `tokens` are those of an answer
-    as the model wrote it, which tokenising its text may not give back; () where only the text is known.
+    as the model wrote it, which tokenising its text may not reproduce; () if only the text is known.
     """
 
     text: str
@@ -93,7 +93,7 @@ class _Generation(Extension):
     tags = {"generation"}  # noqa: RUF012 - as Jinja has it
 
     def parse(self, parser: Parser) -> list[Node]:
-        """The nodes of the block, as if its tags were not there."""
+        """Returns the nodes of the block, as if its tags were not there."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
@@ -101,7 +101,7 @@ class _Generation(Extension):
 class ChatTemplate:
     """A compiled template; `tells_day`: prompts made with it name a day, which is never the real one.
 
-    `ends_by_thinking`: how its prompts end, where the assistant begins to write, depends on whether it is to think.
+    `ends_by_thinking`: how its prompts end, where the assistant begins to write, depends on whether it should think.
     """
 
     def __init__(self, source: str, bos_text: str, eos_text: str) -> None:
@@ -132,21 +132,20 @@ class ChatTemplate:
         self.tells_day = self._renders_the_day()
 
     def manner(self, thinks: bool) -> Manner | None:
-        """How the model thinks before it answers, asked to or asked not to; None where it does not."""
+        """Returns how the model thinks before it answers, asked to or asked not to; None if it does not."""
         return self._manners.get(thinks)
 
     def render(self, messages: Sequence[Message], thinks: bool = False) -> tuple[PromptPart, ...]:
-        """The prompt up to where the assistant begins to write; with `thinks`, models that can think first do.
+        """Returns the prompt up to where the assistant begins to write; with `thinks`, models that can think first do.
 
         Raises:
             TemplateBroken: The template refuses the messages, even with the system text moved into the first user
-                message
-                (some models know no system role), or it loses or moves one of them.
+                message (some models know no system role), or it loses or moves one of them.
         """
         return self._render_on(_SOME_DAY, messages, self._told[thinks])
 
     def _accepted(self, offers: Sequence[_Told]) -> _Told:
-        """The first offer that the template does not refuse; one that refuses all fails when it is used."""
+        """Returns the first offer that the template does not refuse; one that refuses all fails when it is used."""
         for told in offers:
             with suppress(TemplateBroken):
                 self._render_on(_SOME_DAY, _probe(), told)
@@ -204,7 +203,7 @@ def _probe() -> tuple[Message, ...]:
 
 
 def plain_prompt(messages: Sequence[Message]) -> tuple[PromptPart, ...]:
-    """The prompt for a model without a template: the texts one after the other, each answer after "Answer:"."""
+    """Returns the prompt for a model without a template: the texts in order, each answer after "Answer:"."""
     return _with_kinds([*_plain(messages), PromptPart(_ANSWER, is_markup=True)])
 
 
@@ -219,8 +218,8 @@ def _plain(messages: Sequence[Message]) -> Iterator[PromptPart]:
 def _fill(text: str, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
     """Puts the contents back between the parts of markup.
 
-    An answer that the model wrote itself comes after the markup that it was written after, with which the prompt ends:
-    some templates have the assistant begin with "<think>", and leave that out before earlier answers.
+    An answer that the model wrote itself gets the markup that it was written after, which is the end of the prompt:
+    some templates make the assistant begin with "<think>", and leave that out before earlier answers.
     """
     first, *others = _PLACEHOLDER.split(text)
     numbers, markup = [int(number) for number in others[::2]], others[1::2]
@@ -238,12 +237,12 @@ def _fill(text: str, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
 
 
 def _is_own(message: Message) -> bool:
-    """Whether it is an answer as the reading model wrote it."""
+    """Returns whether a message is an answer as the reading model wrote it."""
     return any(part.tokens for part in message.parts)
 
 
 def _with_kinds(parts: Iterable[PromptPart]) -> tuple[PromptPart, ...]:
-    """Marks the markup before and around the instructions as theirs: all prompts begin with it."""
+    """Marks the markup before and around the instructions as part of them, since all prompts begin with it."""
     marked: list[PromptPart] = []
     for part in parts:
         begins_all = not marked or marked[-1].kind == "instructions"

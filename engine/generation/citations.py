@@ -1,6 +1,6 @@
 """Markers such as "[2]" or "[1, 3]" in an answer: the passages they point to, and their numbers as the user sees them.
 
-A model numbers passages as it read them, continuing from those of earlier turns. People see them numbered as they were
+A model numbers passages as it read them, continuing from those of earlier turns. Users see them numbered as they were
 found for this question, followed by what the answer cites of earlier turns.
 """
 
@@ -16,7 +16,7 @@ from engine.core import Citation, Passage, Quote
 _MARKER = re.compile(
     r"(?<![_`])(?<![^\W\d]\d)(?<![^\W\d]\d\d)(?:\[|【)\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*(?:\]|】)(?!\()"
 )
-# A marker, or the beginning of one, that what comes next could still change.
+# A marker, or the beginning of one, that the following text could still change.
 _OPEN_MARKER = re.compile(r"(?:\[|【)[\d\s,;]*(?:\]|】)?\Z")
 _NUMBER = re.compile(r"\d+")
 # Text before the last line is scanned again for each token, up to this length.
@@ -25,7 +25,7 @@ _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
 def parse_citations(text: str, num_passages: int) -> tuple[Citation, ...]:
-    """The citations in `text`, in order; numbers without a passage and anything in code are no citations."""
+    """Returns the citations in `text`, in order; numbers without a passage and anything in code are none."""
     citations = []
     for match in _markers(text):
         numbers = [int(number) for number in _NUMBER.findall(match[0])]
@@ -36,13 +36,13 @@ def parse_citations(text: str, num_passages: int) -> tuple[Citation, ...]:
 
 
 def citations_of_quotes(quotes: Sequence[Quote], offset: int) -> tuple[Citation, ...]:
-    """Citations for an answer that has none: the passages that the reader quoted, best first, at the answer's end."""
+    """Returns citations for an answer without any: the passages the reader quoted, best first, at the answer's end."""
     passages = dict.fromkeys(quote.passage for quote in quotes)
     return tuple(Citation(f"[{passage + 1}]", passage, offset) for passage in passages)
 
 
 def citations_among(text: str, places: Collection[int], offset: int = 0) -> tuple[Citation, ...]:
-    """The citations of passages at these places of the evidence, in a text that begins at `offset` of the whole."""
+    """Returns the citations of passages at these places of the evidence; the text begins at `offset` of the whole."""
     found = parse_citations(text, max(places, default=-1) + 1)
     return tuple(Citation(one.marker, one.passage, one.offset + offset) for one in found if one.passage in places)
 
@@ -61,13 +61,13 @@ class Recalled:
         self.highest = max(*standing, num_known + len(standing)) if standing else 0
 
     def place(self, number: int) -> int | None:
-        """The place of the passage with this number; None where no earlier turn has one."""
+        """Returns the place of the passage with this number, which gets one if need be; None if there is none."""
         if number not in self.places and number in self._standing:
             self.places[number] = self._give_place(self._standing[number])
         return self.places.get(number)
 
     def citable(self, numbers: Mapping[int, int]) -> frozenset[int]:
-        """The places of all that may have been cited by now: what was found for the question, and what was recalled."""
+        """Returns the places that may have been cited: of what was found for the question, and of what was recalled."""
         return frozenset((*numbers.values(), *self.places.values()))
 
 
@@ -75,10 +75,10 @@ NOTHING = Recalled({}, 0, lambda passage: 0)
 
 
 def renumbered(text: str, numbers: Mapping[int, int], recalled: Recalled = NOTHING) -> str:
-    """The text with the passage numbers that the user knows, in place of those that the model knows.
+    """Returns the text with the passage numbers that the user knows, in place of those that the model knows.
 
     `numbers` maps the model's numbers to places in the evidence. Any other number that it cites is recalled from an
-    earlier turn, or was made up: then it must not point to what the user knows by that number.
+    earlier turn, or made up: a made-up one must not point to what the user knows by that number.
     """
     pieces, at = [], 0
     for match in _markers(text):
@@ -89,12 +89,12 @@ def renumbered(text: str, numbers: Mapping[int, int], recalled: Recalled = NOTHI
 
 
 def differ(numbers: Mapping[int, int]) -> bool:
-    """Whether the model knows any passage by another number than the user does."""
+    """Returns whether the model knows any passage by another number than the user does."""
     return any(number != place + 1 for number, place in numbers.items())
 
 
 def without_markers(text: str) -> str:
-    """The text without its citations."""
+    """Returns the text without its citations."""
     pieces, at = [], 0
     for match in _markers(text):
         pieces.append(text[at : match.start()].removesuffix(" "))
@@ -108,12 +108,12 @@ class Renumbering:
     def __init__(self, numbers: Mapping[int, int], recalled: Recalled = NOTHING) -> None:
         self._numbers, self._recalled = numbers, recalled
         self._changes = differ(numbers) or recalled.highest > 0
-        # The text after the last line that is final, and how much of it has been returned as well.
+        # The text after the last line that is final, and how much of it, renumbered, was already returned.
         self._text = ""
         self._told = 0
 
     def feed(self, text: str) -> str:
-        """What can be shown after `text`."""
+        """Takes more text; returns what can be shown after it."""
         if not self._changes:
             return text
         self._text += text
@@ -142,7 +142,7 @@ class Renumbering:
 
 
 def _markers(text: str) -> Iterator[re.Match[str]]:
-    """Markers outside code."""
+    """Yields markers outside code."""
     code = _FENCE.finditer(text)
     span = next(code, None)
     for match in _MARKER.finditer(text):
@@ -153,7 +153,7 @@ def _markers(text: str) -> Iterator[re.Match[str]]:
 
 
 def _renumbered(marker: str, numbers: Mapping[int, int], recalled: Recalled) -> str:
-    """The marker with the numbers that the user knows, without those that would mean something else to the user."""
+    """Returns the marker with the user's numbers, without those that would mean something else to the user."""
     cited = [int(number) for number in _NUMBER.findall(marker)]
     places = {number: place for number in cited if (place := _place(number, numbers, recalled)) is not None}
 
@@ -173,7 +173,7 @@ def _place(number: int, numbers: Mapping[int, int], recalled: Recalled) -> int |
 
 
 def _settled(text: str) -> int:
-    """How much of the text is final, whatever follows; a space leaves with its marker."""
+    """Returns how much of the text is final, whatever follows; a space before a removed marker is removed with it."""
     line = text.rfind("\n") + 1
     if text.count("`", line) % 2:
         return text.rfind("`")

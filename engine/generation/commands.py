@@ -56,16 +56,16 @@ class Expected:
 
 
 class ForgetRemoved:
-    """Documents may have left the library: nothing of them is to be kept any longer."""
+    """Drop all that is kept of documents that are no longer in the library."""
 
 
 class ApplySettings:
-    """What is kept has new bounds."""
+    """Apply the bounds of kept KV from the settings, which have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyPlacement:
-    """The loaded model is to live as this says; `path` is the model it was planned for, None: whichever is loaded."""
+    """Place the loaded model like this; `path` is the model it was planned for, None: whichever is loaded."""
 
     placement: Placement
     path: Path | None = None
@@ -73,23 +73,23 @@ class ApplyPlacement:
 
 @dataclass(frozen=True, slots=True)
 class KeepInCells:
-    """Whether what was read may lie in cells that no answer needs."""
+    """Set whether kept KV may stay in cells that no answer needs."""
 
     may_lie: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SetAsideOnDisk:
-    """Whether answers that wait for cells keep what they had computed on disk; else in memory."""
+    """Set whether the KV of answers that wait for cells is on disk; otherwise it is in memory."""
 
     is_on_disk: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rehearse:
-    """Time passes, if there is nothing to answer: `reply` is the result, None where none could be timed.
+    """Time passes, if there is nothing to answer: `reply` is the result, None if none could be timed.
 
-    Either a point, or steps with `num_threads` alongside something else that is not over before `until` is set.
+    Measures a point, or steps with `num_threads` alongside other work that goes on until `until` is set.
     """
 
     kind: Kind
@@ -108,7 +108,7 @@ class LoadNow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LetGo:
-    """Free this model, unless an answer of it is waited for; `reply` is whether it is freed."""
+    """Free this model, unless one of its answers is waited for; `reply` is whether it was freed."""
 
     path: Path
     reply: Future[bool]
@@ -119,7 +119,7 @@ Awaited = Rehearse | LoadNow | LetGo
 
 
 def decline(command: Awaited) -> None:
-    """Tells the caller that it will not be done."""
+    """Replies that the command will not be carried out."""
     if isinstance(command, Rehearse):
         if command.reply.set_running_or_notify_cancel():
             command.reply.set_result(None)
@@ -128,7 +128,7 @@ def decline(command: Awaited) -> None:
 
 
 class LookAtDevices:
-    """What is free on a device may have changed, as other programs take memory and give it back."""
+    """Look at the free memory of devices again, which other programs may have changed."""
 
 
 class Stop:

@@ -1,8 +1,8 @@
-"""Computes a step's batch in one call of llama.cpp; where that fails, finds out which request is at fault.
+"""Computes a step's batch in one call of llama.cpp; if that fails, finds out which request is at fault.
 
-No other request fails with it: a batch that cannot be computed is computed again one request at a time, and one whose
-weights could not be read, or that found no room, once more as it is. Where a drive has failed a second time, everything
-on it has to be opened again.
+No other request fails with it: a batch that cannot be computed is tried again one request at a time, and one whose
+weights could not be read, or that found no room, once more as it is. If a drive has failed a second time, everything on
+it has to be opened again.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Computing:
         swap_budget_bytes: int,
         swap_room: Callable[[], SwapRoom],
     ) -> None:
-        """Prepares: groups get cells from `residence`, leave them by `admission` and end by `ending`."""
+        """Takes the loop's parts: `residence` gives groups cells, `admission` takes them, `ending` ends groups."""
         self._context, self._cells, self._keeper = context, cells, keeper
         self._groups, self._residence, self._admission, self._ending = groups, residence, admission, ending
         self._swap_budget_bytes, self._swap_room = swap_budget_bytes, swap_room
-        # The groups of the last batch, where its weights could not be read: the next batch is their second try.
+        # The groups of the last batch, if its weights could not be read: the next batch is their second try.
         self._tried = frozenset[SequenceGroup]()
         self.shortage: NoRoomToCompute | None = None
 
     def run(self, batch: list[Work]) -> list[int]:
-        """The first row of each work; none where it failed, and every sequence is where it was.
+        """Returns the first row of each work; none if the batch failed, and every sequence is where it was.
 
         Raises:
             WeightsChanged: No batch will succeed with the files that weights are read from.
@@ -76,7 +76,7 @@ class Computing:
         self._groups.suspects[:1] = []
 
     def _give_way(self, batch: list[Work]) -> None:
-        """llama.cpp has fewer cells than we counted: the request that came last waits until others have ended."""
+        """Preempts the last arrival until others have ended, because llama.cpp has fewer cells than we counted."""
         if self._admission.drop_closing():
             return
         if len(self._groups.running) > 1:
@@ -86,7 +86,7 @@ class Computing:
             self._ending.cut(batch[0].group)
 
     def _compute_again(self, batch: list[Work], error: WeightsNotRead) -> None:
-        """The disk is at fault, no request: each group of the batch gets one more try, and fails with the second.
+        """Gives each group of the batch one more try, since the disk is at fault; it fails with the second.
 
         Only groups in both batches fail: the others have not had their second try yet.
         """
@@ -102,7 +102,7 @@ class Computing:
             self._wipe_cells()
 
     def _want_room(self, batch: list[Work], error: NoRoomToCompute) -> None:
-        """The first time, no request is at fault; if it happens again, the next steps find out which is."""
+        """Blames no request the first time; if it happens again, the next steps find out which is at fault."""
         if self.shortage is None:
             self._forget_batch(batch)
             self.shortage = error
@@ -110,7 +110,7 @@ class Computing:
             self._roll_back(batch, error)
 
     def _wipe_cells(self) -> None:
-        """Empties cells that may spoil what is computed next to them; no request ends by that, and nothing is lost."""
+        """Empties cells that may spoil what is computed next to them; no request ends, and nothing is lost."""
         self._admission.drop_closing()
         self._keeper.leave_cells()
         room = self._swap_room()
@@ -118,19 +118,19 @@ class Computing:
         self._context.clear()
 
     def _roll_back(self, batch: list[Work], error: DecodeFailed) -> None:
-        """Has the groups of a failed batch computed alone: one of them fails then."""
+        """Schedules the groups of a failed batch to be computed one at a time: then one of them fails."""
         groups = self._forget_batch(batch)
         if self._admission.drop_closing() and len(groups) <= 1:
             return
         if len(groups) == 1:
             self._ending.fail(groups[0], error)
-            # A request has failed because of it; the next one finds out for itself.
+            # The shortage has ended a request; the next one starts with two tries of its own.
             self.shortage = None
         else:
             self._groups.suspects[:] = groups
 
     def _forget_batch(self, batch: list[Work]) -> list[SequenceGroup]:
-        """Discards what finished ubatches left; returns the groups of the batch that have not ended."""
+        """Discards the KV that finished ubatches left; returns the groups of the batch that have not ended."""
         for work in batch:
             self._residence.roll_back(work.sequence)
         return list(dict.fromkeys(work.group for work in batch if work.group.status is SequenceStatus.RUNNING))

@@ -28,7 +28,7 @@ from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 from engine.memory.workspace import ADDED_SEQUENCES, MAX_SEQUENCES, MAX_STATES
 
 _NO_CELL_FREE, _NO_MEMORY = 1, -2
-# Per thread, for each head of a layer; measured with 16 answers whose 4,000 cells lay scattered: a step took 165 ms,
+# Per gap, thread and head of a layer; measured with 16 answers whose 4,000 cells were scattered: a step took 165 ms,
 # not 104.
 _GAP_SECONDS = 65e-9
 _KV_TYPES = {"f16": llama.GGML_TYPE_F16, "q8_0": llama.GGML_TYPE_Q8_0}
@@ -37,11 +37,11 @@ State = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class ContextSpec:
-    """Everything a context is made with; in tokens, and threads of the processor.
+    """The parameters of a context; in tokens, and threads of the processor.
 
     `n_ubatch` is the most tokens computed without a chance to stop, `n_batch` the most that one step takes. Keys and
-    values lie on the device with their layer, or all in memory without `kv_on_gpu`. `op_offload`: large batches of
-    layers in memory are computed on the device, which copies their weights there.
+    values are on the device with their layer, or all in memory without `kv_on_gpu`. `op_offload`: large batches of
+    layers in memory are computed on the device, to which their weights are copied.
     """
 
     num_cells: int
@@ -65,35 +65,35 @@ class Stretch:
 
 
 class Streaming(Protocol):
-    """Makes sure that a layer's weights are in memory when it is computed, where not all of them fit at once."""
+    """A reader that has a layer's weights in memory when it is computed, if not all of them fit at once."""
 
     # Whether a device may copy weights for large batches: only when they have been read.
     can_copy: bool
 
     @property
     def cb_eval(self) -> Any:
-        """Called by llama.cpp for each node of the graph."""
+        """The callback that llama.cpp calls for each node of the graph."""
 
     def disk_seconds(self) -> tuple[float, float]:
-        """How long passes have waited for layers so far, and for how long layers were read."""
+        """Returns how long passes have waited for layers so far, and for how long layers were read."""
 
     def before_decode(self) -> None:
-        """Makes sure that a pass can begin. Raises WeightsNotRead where it cannot."""
+        """Makes sure that a pass can begin. Raises WeightsNotRead if it cannot."""
 
     def after_decode(self, is_computed: bool) -> None:
-        """Ends a decode. Raises WeightsNotRead where weights were missing, WeightsChanged where the file changed."""
+        """Ends a decode. Raises WeightsNotRead if weights were missing, WeightsChanged if the file changed."""
 
 
 class Context:
-    """See the module. Close it before its model."""
+    """A llama.cpp context (see the module). Close it before its model."""
 
     def __init__(self, model: Model, spec: ContextSpec, stream: Streaming | None = None) -> None:
         """Allocates the cells.
 
         Args:
-            model: What it computes with.
-            spec: What it gets.
-            stream: Reads the layers that are not in memory; None where all are.
+            model: The model whose weights it computes with.
+            spec: Its parameters.
+            stream: Reads the layers that are not in memory; None if all are.
 
         Raises:
             ModelLoadFailed: There is no room for them.
@@ -110,8 +110,8 @@ class Context:
         # Padding tokens of a batch belong to a sequence after all others.
         self._added_slot = self.num_sequences if fills_up else None
         params.n_seq_max = self.num_sequences + fills_up
-        # By default, room is made for the logits of every token of a pass, which are never read: 60 MB for 512 of
-        # 32,000.
+        # By default, llama.cpp reserves room for the logits of every token of a pass, which are never read: 60 MB for
+        # 512 tokens and a vocabulary of 32,000.
         params.n_outputs_max = params.n_seq_max
         params.n_threads = params.n_threads_batch = spec.num_threads
         params.type_k = params.type_v = _KV_TYPES[spec.kv_type]
@@ -142,7 +142,7 @@ class Context:
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
         self._num_rows = int(params.n_outputs_max)
         self.window_tokens = model.window_tokens
-        # When batches are padded; a part that learns how long they take may set it better.
+        # When batches are padded; replaced once the times of passes are known.
         self.filling, self._trained_tokens = self._filling_here(), int(llama.llama_model_n_ctx_train(model.handle))
         self._batch, self._padding, self._may_try = _Batch(self.n_batch), BatchPadding(), True
         self._is_spoilt = False
@@ -162,12 +162,12 @@ class Context:
         return self._stream is not None
 
     def disk_seconds(self) -> tuple[float, float]:
-        """How long passes have waited for layers so far, and for how long layers were read."""
+        """Returns how long passes have waited for layers so far, and for how long layers were read."""
         return (0.0, 0.0) if self._stream is None else self._stream.disk_seconds()
 
     @property
     def attends_on_processor(self) -> bool:
-        """Whether most of attention is computed there, where each token attends to each cell up to the last used one.
+        """Whether most attention is on the processor, where each token attends to each cell up to the last used one.
 
         The last of a model's devices is that of its output head.
         """
@@ -176,7 +176,7 @@ class Context:
 
     @property
     def attends_by_tiles(self) -> bool:
-        """Whether tokens of a batch attend together, each to the cells of all; not where cells are quantised."""
+        """Whether tokens of a batch attend together, each to the cells of all; not if cells are quantised."""
         return self.attends_on_processor and self.spec.kv_type == "f16"
 
     @property
@@ -189,10 +189,10 @@ class Context:
 
     @property
     def gap_seconds(self) -> float:
-        """How much longer a token's attention takes for each place where its sequence's cells jump far.
+        """How much longer a token's attention takes for each gap between the cells of its sequence.
 
-        0 where cells cannot be moved by themselves, or lie on another device, from which each would be copied
-        separately; with quantised cells it was not measured.
+        0 if cells cannot be moved by themselves, or are on another device, from which each would be copied separately;
+        with quantised cells it was not measured.
         """
         is_elsewhere = any(device != "CPU" for device in self.model.layer_devices.values())
         is_plain = self.model.can_share_prefixes and not self.model.window_tokens
@@ -204,19 +204,19 @@ class Context:
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether cells, though they belong to no sequence any more, may hold NaN, until `clear`.
+        """Whether cells that no longer belong to a sequence may hold NaN, until `clear`.
 
-        What was computed with missing weights may be NaN. Attention hides cells of others by adding −∞ to a product,
-        which leaves NaN as it is: long prompts of other requests would come to nothing next to them.
+        What was computed with missing weights may be NaN. Attention masks cells of others by adding −∞ to a product,
+        which leaves NaN as it is, so it would spoil long prompts of other requests.
         """
         return self._is_spoilt
 
     def touched_bytes(self, in_memory_bytes: int) -> int:
-        """How much of its memory was ever written to; usable from any thread.
+        """Returns how much of its memory was ever written to; usable from any thread.
 
         Args:
-            in_memory_bytes: What its cells and buffers may take of main memory. Buffers that lie in the allocator's
-                heap (it puts 32 MiB there after as much was freed) count whole.
+            in_memory_bytes: How much main memory its cells and buffers may take. Buffers in the allocator's heap (which
+                takes 32 MiB after as much was freed) count whole.
         """
         if not self._ranges:
             return in_memory_bytes
@@ -240,9 +240,9 @@ class Context:
 
         Raises:
             NoCells: Too few cells are free; nothing has changed.
-            WeightsNotRead: A layer could not be read; else as DecodeFailed. The same batch may succeed.
+            WeightsNotRead: A layer could not be read; otherwise as DecodeFailed. The same batch may succeed.
             WeightsChanged: The file that layers are read from has changed; no batch will succeed.
-            NoRoomToCompute: An allocation failed; else as DecodeFailed. A smaller context may have room.
+            NoRoomToCompute: An allocation failed; otherwise as DecodeFailed. A smaller context may have room.
             DecodeFailed: Anything else; finished ubatches may remain, and the caller trims every sequence back.
         """
         if sum(stretch.num_logits for stretch in stretches) > self._num_rows:
@@ -273,7 +273,7 @@ class Context:
         return rows
 
     def _filling_here(self) -> Filling:
-        """When batches are padded here."""
+        """Returns when batches are padded with this model and placement."""
         if self._added_slot is None:
             return Filling()
         in_own_order = self.model.is_in_own_order
@@ -282,7 +282,7 @@ class Context:
         return Filling(in_own_order, self.cell_cost)
 
     def _decode(self, extents: Sequence[Extent]) -> _Computed:
-        """Computes the batch, padded where that is faster and there are cells."""
+        """Computes the batch, padded if that is faster and there are cells."""
         asked, added = self._batch.struct.n_tokens, self._num_to_add(extents)
         if added and self._added_slot is not None:
             # Padding tokens have a sequence of their own and attend to no other cells.
@@ -308,7 +308,7 @@ class Context:
     def _compute(self, num_added: int) -> _Computed:
         since = time.perf_counter()
         result = int(llama.llama_decode(self._handle, self._batch.struct))
-        # A device computes on after the call: what is measured, cancelled or saved now must be finished.
+        # A device goes on after the call returns, but what is measured, cancelled or saved next must be finished.
         llama.llama_synchronize(self._handle)
         return _Computed(result, num_added, time.perf_counter() - since)
 
@@ -323,12 +323,12 @@ class Context:
         return self._may_try and self._num_threads == self.spec.num_threads
 
     def is_trying(self, num_tokens: int) -> bool:
-        """Whether passes of `num_tokens` are computed in two ways in turn for now, to find out which is faster."""
+        """Returns whether passes of `num_tokens` are computed in two ways for now, to find out which is faster."""
         return self.filling.in_fours and self._tries and self._padding.is_trying(num_tokens)
 
     @contextmanager
     def as_known(self) -> Iterator[None]:
-        """Meanwhile passes are computed in the way that is known to be faster, and nothing is tried or learnt."""
+        """Makes passes within the block use the way that is known to be faster, without trying or learning."""
         self._may_try = False
         try:
             yield
@@ -336,7 +336,7 @@ class Context:
             self._may_try = True
 
     def logits(self, row: int) -> NDArray[np.float32]:
-        """Logits of a row of the last batch, by token id: a view that the next `decode` overwrites."""
+        """Returns the logits of a row of the last batch, by token id: a view that the next `decode` overwrites."""
         pointer = llama.llama_get_logits_ith(self._handle, row)
         return np.ctypeslib.as_array(pointer, (self.model.num_tokens,))
 
@@ -345,11 +345,11 @@ class Context:
         llama.llama_memory_seq_cp(self._memory, source, target, start, end)
 
     def remove(self, slot: int, start: int = 0, end: int = -1) -> bool:
-        """Removes positions of a sequence (-1: to the end). False where the model cannot, and all is kept."""
+        """Removes positions of a sequence (-1: to the end); returns False if the model cannot, and all is kept."""
         return bool(llama.llama_memory_seq_rm(self._memory, slot, start, end))
 
     def has_window(self, slot: int, end: int, start: int = 0) -> bool:
-        """Whether a sequence holds, from position `start` on, all cells that the token at `end` attends to.
+        """Returns whether a sequence holds, from position `start` on, all cells that the token at `end` attends to.
 
         llama.cpp reuses cells that have left a window, and then drops everything before them in such layers.
         """
@@ -362,7 +362,7 @@ class Context:
         self._is_spoilt = False
 
     def state_bytes(self, slot: int) -> int:
-        """The size of what `save` would write."""
+        """Returns the size of what `save` would write."""
         return int(llama.llama_state_seq_get_size_ext(self._handle, slot, 0))
 
     def save(self, slot: int, into: State) -> int:
@@ -370,7 +370,7 @@ class Context:
         return int(llama.llama_state_seq_get_data_ext(self._handle, _pointer(into), into.nbytes, slot, 0))
 
     def load(self, state: State, slot: int) -> bool:
-        """Replaces a sequence by a saved one, at the positions it had; False when there is no room or it is damaged."""
+        """Replaces a sequence by a saved one, at its old positions; returns False if it is damaged or has no room."""
         return int(llama.llama_state_seq_set_data_ext(self._handle, _pointer(state), state.nbytes, slot, 0)) > 0
 
     def close(self) -> None:
@@ -437,7 +437,7 @@ class _Batch:
 
 
 def _fills_up(model: Model) -> bool:
-    """Whether batches may be padded. Padding has to be removed again, which not every model can do."""
+    """Returns whether batches may be padded; padding has to be removed again, which not every model can do."""
     # Experts are computed token by token, however many there are.
     return model.can_share_prefixes and not model.window_tokens and not model.has_experts
 

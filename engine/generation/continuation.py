@@ -2,7 +2,7 @@
 
 A chat template knows no other way for text to come between what a model writes: the assistant's turn ends, the user
 brings the passages with one sentence, and the assistant begins again. As nothing before it changes, the next question's
-prompt begins with exactly these tokens, and their keys and values are found again.
+prompt begins with exactly these tokens, and their KV is found again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.generation.speaker import Speaker
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that a model has read, as messages and as segments, up to where it writes; and the next passage's number."""
+    """All that a model has read up to where it writes, as messages and as segments, and the next passage's number."""
 
     messages: tuple[Message, ...]
     segments: tuple[Segment, ...]
@@ -51,7 +51,7 @@ class Addition:
 
 
 def can_go_on(reading: Reading, speaker: Speaker) -> bool:
-    """Whether the model's template can express that more passages come: it may leave out earlier messages."""
+    """Returns whether the model's template can express that more passages come; it may leave out earlier messages."""
     text = "."
     return _continued(reading, text, speaker.tokens(PromptPart(text)), (), _words(), speaker) is not None
 
@@ -64,7 +64,7 @@ def addition(
     speaker: Speaker,
     max_tokens: int,
 ) -> Addition | None:
-    """What to read, at most `max_tokens` tokens; the last passage is cut to fit. None where not even one fits.
+    """Returns what to read, at most `max_tokens` tokens, the last passage cut to fit; None if not even one fits.
 
     Args:
         reading: What was read before `text` was written.

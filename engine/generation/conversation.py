@@ -1,9 +1,9 @@
-"""Conversations only grow: how earlier turns stand in the next prompt, and how many of them it still holds.
+"""Conversations only grow: how earlier turns appear in the next prompt, and how many of them it keeps.
 
 Evidence stays in the turn that brought it (other applications move the retrieved text each turn and read everything
-again). A passage that a later question finds again is named, not read a second time: numbers go on through all turns.
-When history must be shortened, much of it goes at once, so that what remains begins the next prompts too; and the
-passages of old turns go before their words.
+again). A passage that a later question finds again is referred to by number, not read a second time: numbers go on
+through all turns. When history must be shortened, much of it is dropped at once, so that what remains begins the next
+prompts too; and the passages of old turns are dropped before their words.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from engine.generation.evidence import EvidencePassage
 
 NOTHING_FOUND = "No passage in the user's files fits this question.\n\n"
 FOUND_ABOVE = "Passages above that fit this question, too: {}.\n"
-# The share of its room that stays of a history that had outgrown it: half, so that many turns go by until it is cut
-# again. Where the words alone are more than that, next to passages that leave with each turn, half of it once more.
+# The share of its budget that a history keeps once it has outgrown it: half, so that many turns go by until it is cut
+# again. If the words alone are more than that, while passages are dropped with each turn, half of it once more.
 KEPT_SHARE = 0.5
 
 
@@ -42,9 +42,9 @@ class Turn:
 
     `tokens` are the answer's, of the model called `signature`; without them its text is tokenised. Where more passages
     came while it was being written, the rest of it is in `continuations`. `asked_on` is the day that the model was told
-    with the question, None where it was told none. Its passages are numbered from `first_number` on; `also` are the
-    numbers of earlier turns' passages that were found for it, and `num_left` of its own have left the library. One that
-    `is_bare` has lost its passages. Unless it `searches`, it was put to the model without the user's files.
+    with the question, None if it was told none. Its passages are numbered from `first_number` on; `also` are the
+    numbers of earlier turns' passages that were found for it, and `num_left` of its own have left the library. A turn
+    that `is_bare` has dropped its passages. Unless it `searches`, it was asked without the user's files.
     """
 
     question: str
@@ -82,26 +82,26 @@ class Turn:
         return (self.answer, *(more.answer for more in self.continuations))
 
     def with_end(self, answer: str, tokens: tuple[int, ...] = (), signature: str = "") -> Turn:
-        """The turn with the last piece of its answer as the model called `signature` wrote it."""
+        """Returns the turn with the last piece of its answer as the model called `signature` wrote it."""
         if not self.continuations:
             return replace(self, answer=answer, tokens=tokens, signature=signature)
         last = replace(self.continuations[-1], answer=answer, tokens=tokens)
         return replace(self, continuations=(*self.continuations[:-1], last), signature=signature)
 
     def in_words(self) -> Turn:
-        """The turn without tokens: for a model that has not written it."""
+        """Returns the turn without tokens, for a model that has not written it."""
         continuations = tuple(replace(more, tokens=()) for more in self.continuations)
         return replace(self, tokens=(), signature="", continuations=continuations)
 
     def in_one_piece(self) -> Turn:
-        """The turn as if all of its passages had come with the question."""
+        """Returns the turn as if all of its passages had come with the question."""
         if not self.continuations:
             return self
         passages = tuple(replace(passage, number=number) for number, passage in self.numbered)
         return replace(self.in_words(), passages=passages, answer=" ".join(self.answers), continuations=())
 
     def messages(self, is_own: bool = False) -> tuple[Message, ...]:
-        """The turn as it stands in a prompt; with its tokens if the model that reads it wrote it."""
+        """Returns the turn's messages in a prompt; with its tokens if the model that reads it wrote it."""
         if not self.searches:
             own = self.tokens if is_own else ()
             return asking_alone(self.question, self.asked_on), answering(self.answer, own)
@@ -117,7 +117,7 @@ class Turn:
         return tuple(read)
 
     def bare(self) -> Turn:
-        """The turn with question and answer alone, without citations."""
+        """Returns the turn with question and answer alone, without citations."""
         words = without_markers(" ".join(self.answers)).strip()
         return Turn(self.question, (), words, asked_on=self.asked_on, is_bare=True, searches=self.searches)
 
@@ -129,9 +129,9 @@ def asking(
     first_number: int = 1,
     also: Sequence[int] = (),
 ) -> Message:
-    """A question under its evidence, with the day on which it is asked if the model is to be told.
+    """Returns a question after its evidence, with the day on which it is asked if the model should know it.
 
-    The passages are numbered from `first_number` on; those of earlier turns that belong to it are named.
+    The passages are numbered from `first_number` on; those of earlier turns that fit it are referred to by number.
     """
     blocks = [passage.block(number) for number, passage in enumerate(passages, start=first_number)]
     nothing = [] if blocks or also else [PromptPart(NOTHING_FOUND)]
@@ -139,7 +139,7 @@ def asking(
 
 
 def asking_alone(words: str, asked_on: date | None = None) -> Message:
-    """A message to the model alone, in the user's own words: it need not be a question."""
+    """Returns a message to the model alone, in the user's own words; it need not be a question."""
     return Message("user", (PromptPart(f"{_day(asked_on)}{words}"),))
 
 
@@ -153,21 +153,21 @@ def _day(asked_on: date | None) -> str:
 
 
 def answering(text: str, tokens: tuple[int, ...] = ()) -> Message:
-    """A message with what the model wrote; its KV is found again as it stands."""
+    """Returns a message with what the model wrote, whose KV is found again without what follows."""
     return Message("assistant", (PromptPart(text, stands_alone=True, tokens=tokens),))
 
 
 def going_on(words: str, passages: Sequence[EvidencePassage], first_number: int) -> Message:
-    """More passages for an answer that is being written, numbered from `first_number` on, and what to do with them."""
+    """Returns more passages for an answer being written, numbered from `first_number` on, and what to do with them."""
     blocks = [passage.block(number) for number, passage in enumerate(passages, start=first_number)]
     return Message("user", (*blocks, PromptPart(words)))
 
 
 def first_kept(lengths: Sequence[int], bare: Sequence[int], budget: int) -> tuple[int, int]:
-    """Which turn of a history is the first that stays, and which is the first that keeps its passages.
+    """Returns which turn of a history is the first that stays, and which is the first that keeps its passages.
 
     With one turn more, the result is the same until the budget is exceeded; then half of the budget is freed.
-    Passages leave first, the oldest turns' before others: words are few, and what they rest on is found again.
+    Passages are dropped first, the oldest turns' before others: words are few, and their evidence is found again.
 
     Args:
         lengths: Of the turns, in tokens.
@@ -192,9 +192,9 @@ def first_kept(lengths: Sequence[int], bare: Sequence[int], budget: int) -> tupl
 
 
 def as_they_stand(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """The turns of a prompt, without references to passages that are not there any more.
+    """Yields the turns of a prompt, without references to passages that are no longer in it.
 
-    A turn that rested only on such passages found something all the same, and keeps its words.
+    A turn that rested only on such passages keeps its words, since it did find something.
     """
     standing = set[int]()
     for turn in turns:
@@ -204,12 +204,12 @@ def as_they_stand(turns: Iterable[Turn]) -> Iterator[Turn]:
 
 
 def next_number(history: Iterable[Turn]) -> int:
-    """The number of the first passage of the next turn: one that no answer has ever cited."""
+    """Returns the number of the first passage of the next turn, which no answer has ever cited."""
     return max((turn.next_number for turn in history), default=1)
 
 
 def number_above(passage: EvidencePassage, turns: Iterable[Turn]) -> int | None:
-    """The number under which all of a passage stands in these turns; None where it does not, or others share it.
+    """Returns the number under which these turns hold all of a passage; None if they do not, or others share it.
 
     Turns of older versions each count from 1.
     """
@@ -220,7 +220,7 @@ def number_above(passage: EvidencePassage, turns: Iterable[Turn]) -> int | None:
 
 
 def recallable(standing: Iterable[tuple[int, EvidencePassage]]) -> dict[int, Passage]:
-    """Passages of earlier turns that can be shown when an answer cites them, by numbers that are unique there."""
+    """Returns passages of earlier turns that can be shown when an answer cites them, by numbers that are unique."""
     numbered = list(standing)
     num_uses = Counter(number for number, _ in numbered)
     return {number: one.source for number, one in numbered if one.source is not None and num_uses[number] == 1}

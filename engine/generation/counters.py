@@ -20,7 +20,7 @@ class PromptPasses:
     seconds: float = 0.0
 
     def with_pass(self, cached_tokens: int, num_tokens: int, seconds: float) -> PromptPasses:
-        """The totals after one more pass."""
+        """Returns the totals after one more pass."""
         return PromptPasses(
             self.count + 1, self.tokens + num_tokens, self.cached_tokens + cached_tokens, self.seconds + seconds
         )

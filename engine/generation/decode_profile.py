@@ -11,7 +11,7 @@ from bisect import bisect_left
 _WRITING = (1, 2, 4, 8, 16, 32, 64)
 _LENGTHS = (256, 1024, 4096, 16384, 65536)
 _LEARNING_RATE = 0.1
-# A step that was held up says little about the next one.
+# A step that was delayed says little about the next one.
 _HELD_UP = 3.0
 # Used until something is measured: a small model on a laptop.
 _GUESSED_SECONDS = 0.05
@@ -35,7 +35,7 @@ class DecodeProfile:
             self._seconds[node] += _LEARNING_RATE * (min(seconds, _HELD_UP * known) - known)
 
     def seconds(self, num_writing: int, length: int, num_tokens: int = 1) -> float:
-        """What the next `num_tokens` of each answer are expected to take: Σ t(B, length + i)."""
+        """Returns how long the next `num_tokens` of each answer are expected to take: Σ t(B, length + i)."""
         middle = self._of_length(_node(num_writing, 0)[0], length + num_tokens // 2)
         return num_tokens * middle
 

@@ -1,11 +1,11 @@
 """Prompt lookup: answers quote their sources, so what follows the last words in a passage is likely to come next.
 
-A draft is verified in one pass with the token before it, and changes no answer but its time
-(https://arxiv.org/abs/2304.04487; the name is from https://github.com/apoorvumang/prompt-lookup-decoding). How long a
-draft is worth its pass follows from two things that are measured while answers are written: how often the token after
-a match of a given length came true, and what a pass of a given number of tokens takes. The first is free, because every
-written token is compared with what the match predicted, whether that was drafted or not. Answers that are written side
-by side share their passes, so the length of each draft follows from all of them.
+A draft is verified in one pass with the token before it, and changes nothing about an answer but its time
+(https://arxiv.org/abs/2304.04487; the name is from https://github.com/apoorvumang/prompt-lookup-decoding). The best
+length of a draft follows from two things that are measured while answers are written: how often the token predicted
+after a match of a given length was right, and what a pass of a given number of tokens takes. The first is free, because
+every written token is compared with the prediction, whether that was drafted or not. Answers that are written side by
+side share their passes, so the length of each draft follows from all of them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ MAX_MATCH_TOKENS = 32
 MAX_PLACES = 64
 # The cost of each further token, in passes of one token, as long as nothing larger was measured.
 _GUESSED_SHARE = 0.25
-# A pass that was held up says little about the next one; a faster one says much.
+# A pass that was delayed says little about the next one; a faster one says much.
 _FASTER_WEIGHT, _SLOWER_WEIGHT, _HELD_UP = 0.3, 0.1, 3.0
 _REMEMBERED_PASSES = 256
-# How far beyond the largest measured pass the line is trusted.
+# How far beyond the largest measured pass the last line is extended.
 _KNOWN_AHEAD = 2
 # A token that is less likely than this adds nothing to a draft.
 _HOPELESS = 0.002
@@ -42,7 +42,7 @@ _PRIOR_WEIGHT, _MEMORY = 2.0, 0.98
 
 @dataclass(slots=True)
 class _Measured:
-    """Passes of about the same size: means, and when the last of them was."""
+    """Passes of about the same size: their means, and which pass was the last of them."""
 
     tokens: float
     seconds: float
@@ -50,9 +50,9 @@ class _Measured:
 
 
 class PassCosts:
-    """What a pass takes by the number of its tokens: sizes that were measured, and straight lines between them.
+    """The seconds of a pass by the number of its tokens: sizes that were measured, and straight lines between them.
 
-    A size that was not seen for long is forgotten, so that what once held a pass up does not count for ever.
+    A size that was not seen for long is forgotten, so that an old delay does not count forever.
     """
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class PassCosts:
         self._is_drawn = False
 
     def seconds(self, num_tokens: int) -> float | None:
-        """What a pass of `num_tokens` is expected to take; None where nothing close was measured."""
+        """Returns how long a pass of `num_tokens` is expected to take; None if nothing close was measured."""
         if not self._is_drawn:
-            # Not at every pass: most are followed by no draft, and what is rarely run is slow to run.
+            # Not at every pass: most are followed by no draft, and code that rarely runs is slow.
             self._draw_lines()
         sizes, seconds = self._sizes, self._seconds
         if not sizes or num_tokens > max(AT_ONCE, _KNOWN_AHEAD * sizes[-1]):
@@ -97,12 +97,12 @@ class PassCosts:
         self._by_size = {size: known for size, known in self._by_size.items() if known.last_pass >= oldest}
         known = sorted(self._by_size.values(), key=lambda measured: measured.tokens)
         self._sizes = [measured.tokens for measured in known]
-        # More tokens never take less: where it looks so, the smaller pass was held up or the larger one lucky.
+        # More tokens never take less time: if it looks so, the smaller pass was delayed or the larger one lucky.
         self._seconds = list(accumulate((measured.seconds for measured in known), max))
 
 
 class Acceptance:
-    """How often the token after a match came true, by the length of the match; recent ones count most."""
+    """How often the token after a match was right, by the length of the match; recent ones count most."""
 
     def __init__(self) -> None:
         self._hits: dict[int, float] = defaultdict(float)
@@ -114,24 +114,24 @@ class Acceptance:
         self._trials[kind] = _MEMORY * self._trials[kind] + 1
 
     def likely(self, match: int) -> float:
-        """How likely the token after a match of this length is; while little is known, longer matches are likelier."""
+        """Returns how likely the token after such a match is right; with little data, more so the longer the match."""
         kind = match.bit_length()
         prior = match / (match + 2)
         return (self._hits[kind] + _PRIOR_WEIGHT * prior) / (self._trials[kind] + _PRIOR_WEIGHT)
 
 
 def _size(num_tokens: int) -> int:
-    """Exact while every token counts; large passes are grouped with those of nearly their size."""
+    """Returns the size under which a pass is measured: exact if small; large ones of similar size are grouped."""
     digits = max(0, num_tokens.bit_length() - 6)
     return num_tokens >> digits << digits
 
 
 def draft_lengths(guesses: Sequence[Guess], num_writing: int = 1) -> list[int]:
-    """How many tokens of each guess to draft in a pass, so that most tokens are written per second: 0 where none pays.
+    """Returns how many tokens of each guess to draft, so that most tokens are written per second: 0 if none pays.
 
-    A token adds as much as it is likely that it and all before it come true, so the likeliest of all answers come
-    first. Processors compute rows in fours and devices in more, so that a pass of five takes much longer than one of
-    four: a pass with drafts has a multiple of four.
+    A token adds the probability that it and all before it are right, so the likeliest of all answers come first.
+    Processors compute rows in fours and devices in more, so that a pass of five takes much longer than one of four: a
+    pass with drafts has a multiple of four.
 
     Args:
         guesses: Of the sequences that write in the pass; a guess may be empty.
@@ -145,7 +145,7 @@ def draft_lengths(guesses: Sequence[Guess], num_writing: int = 1) -> list[int]:
     if alone is None or alone <= 0:
         return lengths
     chances = ((chance, index) for index, guess in enumerate(guesses) for chance in accumulate(guess.likely, mul))
-    # Among equals, in the order of the guesses.
+    # In a tie, in the order of the guesses.
     ranked = sorted(chances, key=lambda one: (-one[0], one[1]))
     best, best_rate, expected = 0, MIN_GAIN * num_writing / alone, float(num_writing)
     for count, (chance, _) in enumerate(ranked, start=1):
@@ -177,7 +177,7 @@ class PromptLookup:
         self._match = 0
 
     def draft(self, tokens: Sequence[int], max_tokens: int) -> Guess:
-        """At most `max_tokens` tokens that may follow `tokens`, the prompt and what was written."""
+        """Returns at most `max_tokens` tokens that may follow `tokens`, the prompt and what was written."""
         while self._num_seen < len(tokens):
             self._see(tokens)
         if self._place is None:

@@ -1,8 +1,8 @@
-"""How requests end: exactly once, with everything given back, and what was read of them kept.
+"""Ends requests: exactly once, releasing everything they hold, and keeping their KV.
 
 An answer's last token is sampled but not computed. So that the next turn of a conversation finds the whole answer, an
 answer that was cut off by its length, or cancelled, stays in cells until that token was computed as well. A turn that
-comes before that shares these cells.
+comes earlier shares these cells.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Ending:
         self.finish_if_done(group)
 
     def finish_if_done(self, group: SequenceGroup) -> None:
-        """Frees what answers that have ended hold; after the last one the request is finished."""
+        """Releases what ended answers hold; after the last one the request is finished."""
         for sequence in group.sequences:
             if not sequence.is_live and sequence.held is not None:
                 self._keep_answer(group, sequence)
@@ -78,13 +78,13 @@ class Ending:
             self._end(group, RequestFinished(group.request_id, self.written(group)))
 
     def written(self, group: SequenceGroup) -> tuple[Written, ...]:
-        """What is written of its answers by now."""
+        """Returns what is written of its answers so far."""
         if group.beams is not None:
             return self._branching.written(group)
         return tuple(sequence.written for sequence in group.sequences)
 
     def close_answer(self, group: SequenceGroup) -> None:
-        """The last token of an answer that has ended was computed: now all of it can be kept."""
+        """Keeps all of an ended answer, since its last token was computed."""
         keep_written(self._keeper, group, group.lead)
         self._residence.forget(group)
         self._groups.closing.remove(group)
@@ -118,7 +118,7 @@ class Ending:
         if group.beams is not None or not sequence.num_generated or sequence.held is None:
             return
         if sequence.thoughts is not None and sequence.thoughts.leave_no_trace:
-            # No later prompt begins so.
+            # No later prompt begins like this.
             return
         if self._residence.keeps and sequence.lacks_only_last:
             rest = replace(sequence, finish_reason="length", make_sampler=None, make_drafter=None)

@@ -1,4 +1,4 @@
-"""Evidence as a model reads it: the text of a passage, cut where it must be, under the number that it is cited by."""
+"""Evidence as a model reads it: the text of a passage, cut if necessary, under the number that it is cited by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import PurePath
 from engine.core import Passage
 from engine.generation.chat_template import PromptPart
 
-# Padding that keeps the spans of a joined passage right, up to two hundred spaces, is not to be read.
+# Padding that keeps the spans of a joined passage right, up to two hundred spaces, which a model should not read.
 _PADDING = re.compile(r" +\n\n")
 
 
@@ -35,16 +35,16 @@ class EvidencePassage:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the model reads its beginning only."""
+        """Whether the model reads only its beginning."""
         return self.source is not None and self.text != EvidencePassage.of(self.source).text
 
     def is_part_of(self, other: EvidencePassage) -> bool:
-        """Whether reading the other includes reading this one."""
+        """Returns whether reading the other includes reading this one."""
         is_same_place = (self.document_id, self.title, self.page) == (other.document_id, other.title, other.page)
         return is_same_place and self.text in other.text
 
     def block(self, number: int) -> PromptPart:
-        """What stands in the prompt, under its own number, or under `number` where it has none."""
+        """Returns its text in the prompt, under its own number, or under `number` if it has none."""
         number = self.number or number
         where = self.title if self.page is None else f"{self.title}, page {self.page}"
         text = f"[{number}] {where}\n{self.text}\n\n"

@@ -1,4 +1,4 @@
-"""Which model keys and values belong to: whatever would change them changes the fingerprint."""
+"""Identifies the model that keys and values belong to: whatever would change them changes the fingerprint."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SAMPLE_BYTES = 4096
 
 
 def model_fingerprint(path: Path) -> str:
-    """A name for the weights and the vocabulary in a GGUF file, the same wherever it lies.
+    """Returns a name for the weights and the vocabulary in a GGUF file, the same wherever the file is.
 
     Raises:
-        ModelNotFound: The file has gone.
-        ModelFileInvalid: It is no model any more.
+        ModelNotFound: The file no longer exists.
+        ModelFileInvalid: It is no longer a model.
         ModelUnreadable: The system does not let us read it.
     """
     return _fingerprint(_files(path))
 
 
 def root_key(path: Path, kv_type: KVType, num_cells: int) -> bytes:
-    """The key of the knowledge tree's root, for a model in a context of `num_cells` cells of `kv_type`.
+    """Returns the key of the knowledge tree's root, for a model in a context of `num_cells` cells of `kv_type`.
 
-    llama.cpp's release is part of it, for another may rotate, order or scale keys differently. Raises as
+    llama.cpp's release is part of it, because another may rotate, order or scale keys differently. Raises as
     `model_fingerprint` does.
     """
     original = _original_context(_files(path)[:1])
@@ -45,16 +45,18 @@ _Files = tuple[tuple[Path, int, int], ...]
 
 
 def _files(path: Path) -> _Files:
-    """The parts of a model as they are now: path, size, time of the last change."""
+    """Returns the parts of a model as they are now: path, size, time of the last change."""
     try:
         return tuple((part, status.st_size, status.st_mtime_ns) for part in parts_of(path) if (status := part.stat()))
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
+    except OSError as error:
+        raise ModelUnreadable(f"{path.name} cannot be read: {error.strerror or error}.") from error
 
 
 @lru_cache(maxsize=16)
 def _fingerprint(files: _Files) -> str:
-    """Header, size, and samples of the weights, some of every tensor: two exports may differ in a few of them only.
+    """Hashes header, size, and samples of every tensor's weights: two exports may differ in a few tensors only.
 
     Cached while the files stay as they are (path, size, time of the last change).
     """
@@ -75,7 +77,7 @@ def _add_samples(digest: hashlib.blake2b, stream: BinaryIO, header: Header) -> N
     digest.update(stream.read(start))
     step = max(_SAMPLE_BYTES, (header.file_bytes - start) // _SAMPLES)
     places = [(offset, _SAMPLE_BYTES) for offset in range(start, header.file_bytes, step)]
-    # From the middle: what pads a tensor, or was added to it, lies at an end.
+    # From the middle: what pads a tensor, or was added to it, is at an end.
     places += [_middle(tensor.offset, tensor.num_bytes) for tensor in header.tensors]
     # In the order of the file, for hard disks.
     for offset, num_bytes in sorted(places):
@@ -84,14 +86,14 @@ def _add_samples(digest: hashlib.blake2b, stream: BinaryIO, header: Header) -> N
 
 
 def _middle(offset: int, num_bytes: int) -> tuple[int, int]:
-    """Where the sample of a tensor begins, and how long it is."""
+    """Returns where the sample of a tensor begins, and how long it is."""
     length = min(num_bytes, _SAMPLE_BYTES)
     return offset + (num_bytes - length) // 2, length
 
 
 @lru_cache(maxsize=16)
 def _original_context(files: _Files) -> int | None:
-    """The number of cells from which a model rotates its keys differently (LongRoPE); None where it never does.
+    """Returns from how many cells on a model rotates its keys differently (LongRoPE); None if it never does.
 
     Cached: a header with its vocabulary takes long to read, and all answers pause meanwhile.
     """

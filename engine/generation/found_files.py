@@ -14,8 +14,8 @@ HoldFile = Callable[[Node, CacheFile], None]
 class FoundFiles:
     """The files of one tree's root on their way into the tree; on the generation thread.
 
-    `is_complete` once there are no others and all are in the tree: those whose path has a gap are of no use by then,
-    and deleted. Where a file cannot be opened now, it may be the gap: then they are left for the next start.
+    `is_complete` once all files are found and in the tree. Those whose path has a gap are useless then, and deleted.
+    A file that cannot be opened now may be the gap: then they are left for the next start.
     """
 
     def __init__(self, tree: KnowledgeTree, files: CacheFiles, hold: HoldFile) -> None:

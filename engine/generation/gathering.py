@@ -1,9 +1,9 @@
-"""Puts scattered cells of answers side by side again: scattered, attention on a processor takes half as long again.
+"""Defragments the cells of answers: with scattered cells, attention on a processor takes half as long again.
 
 llama.cpp gives each token the first free cell. So answers that are written together take cells in turn, and a prompt
 fills the gaps that others left. Sixteen answers of 1,900 tokens took 157 ms a step, and 133 when all had been moved,
 which took two steps' time; short gaps cost less, so two answers lose nothing. The time that steps lose is summed up,
-and cells are moved when that reaches what moving takes: never more than twice the optimum (ski rental).
+and cells are moved once that reaches the time of moving: the total is never more than twice the optimum (ski rental).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from engine.generation.rows import TILE_TOKENS
 from engine.memory.hardware import probe
 from engine.memory.room import headroom_bytes
 
-# The most memory that cells pass through. All are moved or none: of sixteen interleaved answers, one that is moved
-# would take the cells that it left.
+# The most memory that cells pass through. All are moved or none: a single one of sixteen interleaved answers would get
+# back the cells that it left.
 MOST_BYTES = 128 * 2**20
 # Per answer that is moved, however short.
 SECONDS_EACH = 0.001
 
 
 def room_to_move() -> int:
-    """Memory that is free beyond what is left to others; takes half a millisecond."""
+    """Returns how much memory is free beyond what is left to others; takes half a millisecond."""
     hardware = probe(Path.home())
     return min(MOST_BYTES, hardware.ram_free_bytes - headroom_bytes(hardware))
 
@@ -48,7 +48,7 @@ class Gathering:
         self._lost_seconds = self._known_cost_seconds = 0.0
 
     def note(self, batch: Sequence[Work]) -> None:
-        """Notes a computed batch; tiles of tokens attend to all cells anyway."""
+        """Notes the time that a batch lost; large ones lose none, since tiles of tokens attend to all cells anyway."""
         tokens = [work.num_tokens + work.num_drafted for work in batch]
         if not self._gap_seconds or sum(tokens) >= TILE_TOKENS:
             return
@@ -57,7 +57,7 @@ class Gathering:
         self._lost_seconds += self._gap_seconds * looks
 
     def gather_if_due(self) -> None:
-        """Moves cells if scattered ones have cost as much as that will take."""
+        """Moves cells if scattered ones have cost as much time as moving takes."""
         if not self._groups.running:
             self._restart()
         if self._lost_seconds <= self._known_cost_seconds or self._residence.disk_folder is not None:
@@ -82,6 +82,6 @@ class Gathering:
 
 
 def _num_gaps(group: SequenceGroup) -> float:
-    """Gaps that moving could close: answers that share cells with each other stay where they are."""
+    """Returns the gaps that moving could close; answers that share cells with each other stay where they are."""
     held = group.lead.held
     return held.num_gaps if len(group.sequences) == 1 and held is not None else 0.0

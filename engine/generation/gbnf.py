@@ -1,8 +1,8 @@
-"""Reads a GBNF grammar as llama.cpp does, and refuses with a sentence what llama.cpp would die of.
+"""Parses a GBNF grammar as llama.cpp does, and refuses with a sentence what would crash llama.cpp.
 
 llama.cpp parses by recursion, accepts an indirectly left-recursive grammar, expands repetitions in full and keeps every
 way to parse the text so far: a grammar can end the process, or take all time and memory
-(llama.cpp/src/llama-grammar.cpp; the syntax is in llama.cpp/grammars/README.md). So nothing reaches it unchecked.
+(llama.cpp/src/llama-grammar.cpp; the syntax is in llama.cpp/grammars/README.md). So every grammar is checked first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """One character inside (or, if `is_negated`, outside) ranges of code points; a token where there are none."""
+    """One character inside (or, if `is_negated`, outside) ranges of code points; a token if there are none."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     is_negated: bool = False
@@ -54,10 +54,10 @@ class Grammar:
 
 
 def parse(text: str) -> Grammar:
-    """The grammar in `text`, whose start is the rule `root`.
+    """Parses the grammar in `text`, whose start is the rule `root`.
 
     Raises:
-        BadRequest: It is no valid GBNF, or larger than anything sensible; the sentence says where.
+        BadRequest: It is not valid GBNF, or too large; the sentence says where.
     """
     return _Parser(text).parse()
 
@@ -130,7 +130,7 @@ class _Parser:
             self._skip(_SPACE_AND_LINES if depth else _SPACE)
 
     def _item(self, name: str, depth: int) -> tuple[Symbol, ...] | None:
-        """The next literal, set, token, reference or group; None where none begins."""
+        """Reads the next literal, set, token, reference or group; returns None if none begins here."""
         character = self._text[self._at : self._at + 1]
         if character == '"':
             return self._literal()
@@ -222,7 +222,7 @@ class _Parser:
         return least, most
 
     def _repeated(self, item: tuple[Symbol, ...], least: int, most: int | None, name: str) -> tuple[Symbol, ...]:
-        """Expanded as llama.cpp does: copies, then rules that each may be followed by the next, or end."""
+        """Expands a repetition as llama.cpp does: copies, then rules that each may be followed by the next, or end."""
         self._count(len(item) * least)
         symbols = [*item] * least
         if most is None:
@@ -275,12 +275,12 @@ class _Parser:
 
 
 def symbols_of(alternatives: Iterable[Alternative]) -> Iterable[Symbol]:
-    """All symbols of a rule."""
+    """Returns all symbols of a rule."""
     return (symbol for alternative in alternatives for symbol in alternative)
 
 
 def leading(alternative: Sequence[Symbol], may_be_empty: Sequence[bool]) -> Iterable[Symbol]:
-    """The symbols that a text of this alternative can begin with."""
+    """Yields the symbols that a text of this alternative can begin with."""
     for symbol in alternative:
         yield symbol
         if isinstance(symbol, Terminal) or not may_be_empty[symbol]:

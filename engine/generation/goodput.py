@@ -12,7 +12,7 @@ from engine.metrics import Timings
 
 
 def came_in_time(timings: Timings, targets: Targets) -> bool:
-    """Whether an answer began soon enough, and its tokens then followed fast enough on average (TTFT and TPOT)."""
+    """Returns whether an answer met the targets for its first token and for the mean of those after it (TTFT, TPOT)."""
     num_following = max(0, timings.generated_tokens - 1)
     writing_seconds = timings.total_s - timings.ttft_s if num_following else 0.0
     return timings.ttft_s <= targets.ttft_seconds and writing_seconds <= num_following * targets.tpot_seconds
@@ -26,7 +26,7 @@ class Goodput:
     num_in_time: int = 0
 
     def after(self, timings: Timings, targets: Targets) -> Goodput:
-        """With one more answer."""
+        """Returns the counts with one more answer."""
         return replace(
             self,
             num_finished=self.num_finished + 1,
@@ -34,14 +34,14 @@ class Goodput:
         )
 
     def counters(self) -> dict[str, float]:
-        """For the Memory page; empty while there is no answer to report."""
+        """Returns the figures for the Memory page; none while there is no answer to report."""
         return {"answers_in_time_ratio": self.num_in_time / self.num_finished} if self.num_finished else {}
 
 
 class GoodputWatch:
     """Counts users' answers since the engine began, of all models; `now` may be read on any thread.
 
-    Scripts are promised nothing: a question to every file takes hours to answer, and would always be late.
+    Scripts have no targets: a question to every file takes hours to answer, and would always be late.
     """
 
     def __init__(self, targets: Callable[[], Targets]) -> None:

@@ -20,7 +20,7 @@ _CLOSING = {"{": "}", "[": "]", '"': '"'}
 
 
 def grammar_of(params: SamplingParams) -> str:
-    """The GBNF that shapes the answer, "" for none.
+    """Returns the GBNF that constrains the answer, "" for none.
 
     Raises:
         BadRequest: The grammar or the schema cannot be used, or both are given.
@@ -35,12 +35,12 @@ def grammar_of(params: SamplingParams) -> str:
 
 @lru_cache(maxsize=32)
 def check(text: str) -> None:
-    """Raises BadRequest where llama.cpp could not follow the grammar."""
+    """Raises BadRequest if llama.cpp could not follow the grammar."""
     ambiguity.check(gbnf.parse(text))
 
 
 def gives_data(params: SamplingParams) -> bool:
-    """Whether the answer is data, whose lists are no citation markers: JSON, or the form of a grammar.
+    """Returns whether the answer is data, whose lists are no citation markers: JSON, or the form of a grammar.
 
     Raises:
         BadRequest: The grammar cannot be used.
@@ -50,7 +50,7 @@ def gives_data(params: SamplingParams) -> bool:
 
 @lru_cache(maxsize=32)
 def _is_data(text: str) -> bool:
-    """Whether a text that fits begins with an object, or is a JSON list or string; in doubt it is prose."""
+    """Returns whether a text that fits begins with an object, or is a JSON list or string; if unclear, it is prose."""
     grammar = _without_space(gbnf.parse(text))
     opening = _beginnings(grammar, grammar.rules[grammar.root])
     if not opening or not opening.keys() <= _CLOSING.keys():
@@ -71,7 +71,7 @@ def _without_space(grammar: gbnf.Grammar) -> gbnf.Grammar:
 
 
 def _beginnings(grammar: gbnf.Grammar, forms: Iterable[gbnf.Alternative]) -> dict[str, list[gbnf.Alternative]]:
-    """The characters that texts of these forms can begin with, and what follows each within its form."""
+    """Returns the characters that texts of these forms can begin with, and what follows each within its form."""
     may_be_empty = ambiguity.empty_rules(grammar)
     found: dict[str, list[gbnf.Alternative]] = {}
     seen, waiting = set[int](), list(forms)
@@ -88,20 +88,20 @@ def _beginnings(grammar: gbnf.Grammar, forms: Iterable[gbnf.Alternative]) -> dic
 
 
 def _characters(terminal: gbnf.Terminal) -> set[str]:
-    """The characters that it names; an empty text stands for any other."""
+    """Returns the characters that a terminal names; an empty text stands for any other."""
     if terminal.is_negated or not terminal.ranges:
         return {""}
     return {chr(low) if low == high else "" for low, high in terminal.ranges}
 
 
 class NativeGrammar:
-    """llama.cpp's grammar; a token is always checked before it is accepted: one that does not fit ends the process."""
+    """llama.cpp's grammar; check a token before it is accepted, because one that does not fit ends the process."""
 
     def __init__(self, model: Model, text: str) -> None:
-        """Compiles a grammar that `check` let pass.
+        """Compiles a grammar that passed `check`.
 
         Raises:
-            BadRequest: llama.cpp refuses it all the same (it names a token that the model lacks).
+            BadRequest: llama.cpp still refuses it (it names a token that the model lacks).
         """
         self._model, self._text = model, text
         self._accepted: list[int] = []
@@ -110,7 +110,7 @@ class NativeGrammar:
             raise BadRequest("This model cannot follow the grammar.", "Name no tokens in it that the model lacks.")
 
     def allows(self, token: int) -> bool:
-        """Whether `token` may come next."""
+        """Returns whether `token` may come next."""
         data = llama.llama_token_data(token, 0.0, 0.0)
         self.apply(llama.llama_token_data_array(ctypes.pointer(data), 1, -1, False))
         return bool(data.logit == 0.0)
@@ -120,12 +120,12 @@ class NativeGrammar:
         llama.llama_sampler_apply(self._handle, ctypes.byref(candidates))
 
     def accept(self, token: int) -> None:
-        """Goes on after a token that is allowed."""
+        """Advances by a token that is allowed."""
         self._accepted.append(token)
         llama.llama_sampler_accept(self._handle, token)
 
     def renew(self) -> None:
-        """Rebuilds its state over the reloaded model's vocabulary: the one before has gone."""
+        """Rebuilds its state over the reloaded model's vocabulary, because the previous one is freed."""
         fresh = NativeGrammar(self._model, self._text)
         for token in self._accepted:
             fresh.accept(token)

@@ -16,7 +16,7 @@ from engine.generation.sequence import BeamSearch, TokenSequence
 
 
 class SequenceStatus(Enum):
-    """The state of a group: PREEMPTED has been RUNNING and has no cells, FINISHED is over, however it ended."""
+    """The state of a group: PREEMPTED was RUNNING and has no cells now, FINISHED is over, however it ended."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -26,14 +26,14 @@ class SequenceStatus(Enum):
 
 @dataclass(slots=True, eq=False)
 class SequenceGroup:
-    """A request with its sequences, and what became of it so far; owned by the step loop.
+    """A request with its sequences and its progress; owned by the step loop.
 
     `arrival` counts requests. `times_passed` is how often a later request was admitted first because more of it was
     kept. `has_forked`: the sequences have their own cells after the prompt that they share. `is_swapped`: it left the
     cells, and what only it held is saved. `prefill_seconds` is its share of the steps that computed its prompt,
     `read_since` when the first of them began, less the waits in between. `awaits_disk_since`: since then it has waited
-    for what is kept of it. With `beams`, its sequences are the beams, without samplers. `makes_do`: there was no room
-    for the cells that it lacked, so it ends with those there are.
+    for its kept KV to be read. With `beams`, its sequences are the beams, without samplers. `makes_do`: there was no
+    room for the cells that it lacked, so it ends with those there are.
     """
 
     request: Request
@@ -65,7 +65,7 @@ class SequenceGroup:
         return self.request.priority == "interactive"
 
     def can_go_on_with(self, other: SequenceGroup) -> bool:
-        """Whether both read their prompt for a single answer."""
+        """Returns whether both read their prompt for a single answer."""
         is_single = len(self.sequences) == len(other.sequences) == 1
         return is_single and self.beams is None and other.beams is None
 
@@ -98,7 +98,7 @@ class SequenceGroup:
         if self.beams is None:
             return self.prompt_length
         beams = [sequence.tokens for sequence in self.live or self.sequences]
-        # What the first and the last in order have in common, all in between have too.
+        # What the first and the last in sorted order have in common, all in between have too.
         common = shared_tokens(min(beams), max(beams))
         return max(self.prompt_length, min(common, min(map(len, beams)) - 1))
 
@@ -126,7 +126,7 @@ class SequenceGroup:
         return sum(num_tokens for _, num_tokens in self.due() if num_tokens > 1)
 
     def due(self) -> Iterator[tuple[TokenSequence, int]]:
-        """Sequences with the number of tokens that are to be computed before they can go on."""
+        """Yields sequences with the number of tokens that have to be computed before they can go on."""
         if not self.has_forked and len(self.sequences) > 1:
             yield self.lead, self.shared_length - self.lead.num_computed
             return
@@ -151,11 +151,11 @@ class Groups:
     _by_id: dict[str, SequenceGroup] = field(default_factory=dict)
 
     def find(self, request_id: str) -> SequenceGroup | None:
-        """The group of a request that has not ended."""
+        """Returns the group of a request; None if it has ended."""
         return self._by_id.get(request_id)
 
     def before(self, group: SequenceGroup) -> TokenSequence | None:
-        """The answer that `group` continues, if it is still in cells: it is not kept yet."""
+        """Returns the answer that `group` continues, if it is still in cells and so not kept yet."""
         tokens = group.lead.tokens
         for closing in self.closing:
             lead = closing.lead

@@ -1,6 +1,6 @@
-"""The small file that remembers over a restart what was hot, and what stood before it: a checksum line, and JSON.
+"""The small file that preserves over a restart what was hot, and what preceded it: a checksum line, and JSON.
 
-It lies next to kept KV and is worth no more: a file that does not check out counts as none.
+It is next to kept KV and just as expendable: a file that fails a check counts as none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Hot:
 
 
 def encode(hot: Hot) -> bytes:
-    """The hottest passages, as many as fit into `MAX_BYTES`; empty for none."""
+    """Returns the file with the hottest passages, as many as fit into `MAX_BYTES`; empty for none."""
     openings = json.dumps(hot.openings)
     rows, room_bytes = list[str](), MAX_BYTES - 1024 - len(openings)
     for passage, count in sorted(hot.uses.items(), key=lambda item: -item[1]):
@@ -42,7 +42,7 @@ def encode(hot: Hot) -> bytes:
 
 
 def decode(content: bytes) -> Hot:
-    """What was written; empty where the file is damaged, or of another version."""
+    """Returns what was written; empty if the file is damaged, or of another version."""
     checksum, _, body = content.partition(b"\n")
     if len(content) > MAX_BYTES or checksum != b"%08x" % zlib.crc32(body):
         return Hot()

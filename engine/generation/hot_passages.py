@@ -1,8 +1,8 @@
-"""Hot passages: those that answers keep resting on are read while the engine is idle, so that their KV is there.
+"""Hot passages: those that answers often rest on are read while the engine is idle, so that their KV is there.
 
 RAGCache (https://arxiv.org/abs/2404.12457) finds that few documents take most requests. A passage is read right after
-the instructions, as if it were the first of a prompt: there the order of a later one can follow it (ordering.py). What
-was hot stays so after a restart: a small file remembers it (hot_file.py).
+the instructions, as if it were the first of a prompt, and later prompts are ordered to begin with it (ordering.py).
+What was hot stays so after a restart: it is saved in a small file (hot_file.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.generation.prompt import Prompt
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
 
-# One use is chance.
+# One use may be chance.
 MIN_USES = 2
 MAX_PASSAGES = 512
 # For how many models the beginning of their prompts is remembered.
@@ -44,7 +44,7 @@ class HotPassages:
         self._openings = openings | self._openings
 
     def changed(self) -> Hot | None:
-        """What is known, to be kept over a restart; None where nothing changed since the last call."""
+        """Returns what to save for a restart; None if nothing changed since the last call."""
         if not self._has_changed:
             return None
         self._has_changed = False
@@ -63,11 +63,11 @@ class HotPassages:
             self._tried.clear()
 
     def uses(self, passage: EvidencePassage) -> int:
-        """How many prompts it was in; after a while older ones count less."""
+        """Returns how many prompts it was in; after a while older ones count less."""
         return self._uses[passage]
 
     def next(self, speaker: Speaker, peek: Peek) -> tuple[Segment, ...] | None:
-        """The beginning of a prompt with the most used passage that is not kept there; None when all hot ones are."""
+        """Returns the beginning of a prompt with the most used passage not kept there; None if all hot ones are."""
         for passage in self._hot():
             offer = speaker.fingerprint, passage
             if self._tried.get(offer) == self._uses[passage]:
@@ -79,7 +79,7 @@ class HotPassages:
         return None
 
     def tried(self) -> None:
-        """Notes that the offer of `next` is being read; if it is not kept then, it is not read again before its use."""
+        """Notes that the offer of `next` is being read; if it is not kept, only another use offers it again."""
         if self._offered is not None:
             _, passage = self._offered
             self._tried[self._offered] = self._uses[passage]
@@ -97,11 +97,11 @@ class HotPassages:
         self._tried = {offer: uses for offer, uses in self._tried.items() if offer[1] in self._uses}
 
     def documents(self) -> frozenset[int]:
-        """The documents whose passages are counted."""
+        """Returns the documents whose passages are counted."""
         return frozenset(passage.document_id for passage in self._uses)
 
     def clear(self, fingerprint: str) -> None:
-        """Notes that what the model with this fingerprint had read has gone with it."""
+        """Notes that what the model with this fingerprint had read is no longer kept."""
         self._tried = {offer: uses for offer, uses in self._tried.items() if offer[0] != fingerprint}
         if self._offered is not None and self._offered[0] == fingerprint:
             self._offered = None
@@ -110,7 +110,7 @@ class HotPassages:
         self._has_changed |= self._openings.pop(fingerprint, None) != opening
         self._openings[fingerprint] = opening
         if len(self._openings) > MAX_OPENINGS:
-            # That of the model that has been asked nothing for the longest time.
+            # That of the least recently used model.
             del self._openings[next(iter(self._openings))]
 
     def _hot(self) -> Iterator[EvidencePassage]:

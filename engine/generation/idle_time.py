@@ -1,4 +1,4 @@
-"""What the generation thread does while idle: it writes to disk what was read, and then reads what is hot."""
+"""What the generation thread does while idle: it writes kept KV to disk, and then reads what is hot."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from engine.generation.pool import ModelPool
 
 log = logging.getLogger(__name__)
 
-# After this long without a question, what is kept in memory can be written.
+# After this long without a question, KV that is kept in memory can be written.
 IDLE_SECONDS = 2.0
 FLUSH_PAUSE_SECONDS = 0.02
 SPARE_POWER_SECONDS = 60.0
 
 
 class IdleTime:
-    """Uses idle time; on the generation thread. `seconds` is how long to wait for a question first; None: for ever."""
+    """Uses idle time; on the generation thread. `seconds` is how long to wait for a question first; None: forever."""
 
     def __init__(self, models: ModelPool, hot: HotPassages, has_power_to_spare: Callable[[], bool]) -> None:
         """Begins with nothing to do.
@@ -27,21 +27,21 @@ class IdleTime:
         Args:
             models: The models whose KV is written, and that read what is hot.
             hot: Counts which passages are hot.
-            has_power_to_spare: Whether work that no user has asked for may be computed now (spare_power.py).
+            has_power_to_spare: Returns whether work that no user has asked for may be computed now (spare_power.py).
         """
         self._models, self._hot, self._has_power_to_spare = models, hot, has_power_to_spare
         self.seconds: float | None = None
 
     def note_step(self) -> None:
-        """A question was answered: more may follow."""
+        """Delays idle work after a step for a question, since more may follow."""
         self.seconds = IDLE_SECONDS
 
     def note_change(self) -> None:
-        """There may be something to write, or to find, at once."""
+        """Makes idle work start at once, because there may be something to write, or to find."""
         self.seconds = FLUSH_PAUSE_SECONDS
 
     def use(self) -> None:
-        """Does a small portion; called when there is nothing to compute."""
+        """Does a small portion of idle work; called when there is nothing to compute."""
         open_models = [member for member in self._models.members if member.loaded is not None]
         if not open_models:
             self.seconds = None
@@ -64,11 +64,11 @@ class IdleTime:
             self._models.members.home.loader.keep_hot(hot)
 
     def _in_use(self) -> tuple[Member, ...]:
-        """The models that are probably asked next: the one that was asked last, and the chosen one."""
+        """Returns the models that are probably asked next: the one that was asked last, and the chosen one."""
         return tuple(dict.fromkeys((self._models.front, self._models.principal)))
 
     def _read_hot(self, member: Member) -> bool:
-        """Whether there is something hot to read, now or when the machine has power to spare."""
+        """Reads something hot if the machine has power to spare; returns whether there is any, now or later."""
         if member.loaded is None or not member.is_in_memory:
             return False
         beginning = member.under_way.next_hot(member.loaded)
@@ -80,9 +80,9 @@ class IdleTime:
 
 
 def guarded(work: Callable[[], object]) -> bool:
-    """Whether there is more of this work; an unexpected failure of background work is logged."""
+    """Does background work and returns whether there is more; an unexpected failure is logged."""
     try:
         return bool(work())
     except Exception:
-        log.exception("what is kept could not be seen to")
+        log.exception("background work of the models failed")
         return False

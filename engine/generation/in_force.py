@@ -1,4 +1,4 @@
-"""Which settings a loaded model obeys: bounds of what is kept and reading ahead at once, the rest at the next load."""
+"""Which settings a loaded model follows: bounds of kept KV and reading ahead at once, the rest at the next load."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.generation.kv_room import KVRoom, disk_room, ram_room
 from engine.generation.load_plan import LoadPlan
 from engine.memory.hardware import Hardware
 
-# What a context is made with cannot be changed any more; each with the words that the user reads for it.
+# The parameters of a context cannot be changed after its creation; each with the words that the user reads for it.
 _OF_A_LOAD = {
     "max_context": "the context",
     "parallel_answers": "answers at once",
@@ -25,7 +25,7 @@ _OF_A_PLACEMENT = ("parallel_answers", "kv_type", "n_gpu_layers", "n_ubatch", "k
 
 
 class InForce:
-    """The settings that a loaded model obeys; on the generation thread."""
+    """The settings that a loaded model follows; on the generation thread."""
 
     def __init__(self, plan: LoadPlan, *, has_own_layers: bool) -> None:
         """Begins with the settings it was loaded with.
@@ -39,11 +39,11 @@ class InForce:
 
     @property
     def room(self) -> KVRoom:
-        """What may be kept, by the bounds that are in force."""
+        """How much may be kept, by the bounds that are in force."""
         return self._room
 
     def note_placed(self, plan: LoadPlan, settings: Settings | None) -> None:
-        """Notes that the model is placed otherwise: as planned by `settings`, or (None) as there was room for."""
+        """Notes a new placement of the model: as planned by `settings`, or (None) what there was room for."""
         if settings is None:
             self.plan, self._room = replace(plan, settings=self.plan.settings), plan.room
             return
@@ -54,7 +54,7 @@ class InForce:
         self._room, self._bounded_by = plan.room, generation
 
     def pending(self, settings: Settings) -> str:
-        """What has been changed and is not in force yet, in a sentence; "" where there is nothing."""
+        """Returns what has been changed and is not in force yet, in a sentence; "" if there is nothing."""
         then, now = self.plan.settings, settings
         changed = [
             words
@@ -69,10 +69,10 @@ class InForce:
         return f"Changed in the settings, and in force once the model is loaded again: {', '.join(changed)}."
 
     def bounds(self, settings: Settings, hardware: Callable[[], Hardware]) -> KVRoom | None:
-        """The room with the bounds that the settings have now; None where they have not changed.
+        """Returns the room with the bounds that the settings have now; None if they have not changed.
 
-        A bound that is left to the machine stays as it is: by now the model itself and what is kept have taken part of
-        what was free. `hardware` is called only when a bound is given back to the machine.
+        A bound that is left to the machine stays as it is, because the model itself and kept KV have taken part of what
+        was free. `hardware` is called only when a bound has changed.
         """
         then, now = self._bounded_by, settings.generation
         keeps_ram, keeps_disk = then.kv_ram_bytes == now.kv_ram_bytes, then.kv_disk_bytes == now.kv_disk_bytes

@@ -1,7 +1,7 @@
-"""An instance: one model from the moment it is loaded until it is freed, wherever its weights and cells lie meanwhile.
+"""An instance: one model from the moment it is loaded until it is freed, wherever its weights and cells are meanwhile.
 
-It can be placed otherwise, do without what there is no room for, and leave memory for another model and come back; no
-answer ends by any of that. The loader loads and frees it.
+It can change its placement, shrink when there is no room, and leave memory for another model and come back; no answer
+ends because of any of that. The loader loads and frees it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ModelInstance:
     """A loaded model; on the generation thread, but `loaded` and `pending` are read by other threads too.
 
     `loaded` is the model as it is now, `standby` what of it has left memory; `pending` says which settings wait for the
-    next load, "" where none do.
+    next load, "" if none do.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class ModelInstance:
 
         Args:
             loaded: The loaded model.
-            planner: Knows what it could have now.
-            means: What placing it otherwise takes.
+            planner: Plans its placement with what is free now.
+            means: What changing its placement needs.
             publish: Where events go.
             phases: Reports that reading its weights again takes a while.
             has_own_layers: The number of layers on the GPU was chosen for this model, whatever the settings say.
@@ -57,18 +57,18 @@ class ModelInstance:
 
     @property
     def disk_bytes(self) -> int:
-        """What files of all models may hold, as far as this one is planned for."""
+        """How much the files of all models may hold, by the plan for this one."""
         return self._in_force.room.disk_bytes
 
     def apply(self, placement: Placement, path: Path | None = None) -> None:
-        """Makes it live as `placement` says, and publishes how that went.
+        """Applies a placement, and publishes how that went.
 
         Args:
             placement: Of the model at `path`, or of whichever is loaded.
-            path: None where that does not matter.
+            path: None if that does not matter.
 
         Raises:
-            ModelError: The model could not be had in any way any more; it is closed.
+            ModelError: The model could not be opened in any way; it is closed.
         """
         plan = self.loaded.plan
         if path not in (None, plan.path) or placement.num_layers != plan.placement.num_layers:
@@ -83,23 +83,23 @@ class ModelInstance:
         self._publish(PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, words))
 
     def placement_with(self, num_cells: int) -> Placement:
-        """Where it would lie with a context of `num_cells`, or of as many as there is room for."""
+        """Returns its placement with a context of `num_cells`, or of as many as there is room for."""
         self._planner.needed_cells = num_cells
         return self._planner.placed_again(self.loaded.plan, num_cells).placement
 
     def ensure_cells(self, num_cells: int) -> None:
-        """Gives its context `num_cells`, for a prompt or an answer that is longer than any recent one; published.
+        """Gives its context `num_cells`, for a prompt or an answer longer than any recent one, and publishes that.
 
-        Where they cannot be had, requests that lack them end with what there is.
+        If there is no room for them, requests that lack cells end with what there is.
 
         Raises:
-            ModelError: As `apply` does.
+            ModelError: As in `apply`.
         """
         self._be_of_now()
         planner, before = self._planner, self.loaded.context.num_cells
         wanted = self.placement_with(num_cells)
         cause = f"A text of more than {before:,} tokens is being answered."
-        # A placement that does not fit already fits no less with more cells.
+        # If the present placement does not fit either, that is no reason against more cells.
         is_too_much = not wanted.fits and self.loaded.plan.placement.fits
         if wanted.num_cells < num_cells or is_too_much:
             self.loaded.loop.give_up_on_more_cells()
@@ -116,10 +116,10 @@ class ModelInstance:
         self._publish(PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, words, cause))
 
     def take_less(self, error: NoRoomToCompute) -> None:
-        """Makes it do without one thing more, because a pass found no room; published if there was one.
+        """Moves it down a rung because a pass found no room, and publishes that if there was a lower rung.
 
         Raises:
-            ModelError: As `apply` does.
+            ModelError: As in `apply`.
         """
         self._be_of_now()
         with self._phases.during("loading model"):
@@ -130,7 +130,7 @@ class ModelInstance:
             self._publish(MemoryShort(rung.tier, f"{error.sentence} {rung.sentence} {applied.sentence}"))
 
     def apply_settings(self) -> None:
-        """Makes bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
+        """Applies the settings for kept KV and for reading ahead; the others wait for the next load."""
         settings = self._planner.settings()
         self.pending = self._in_force.pending(settings)
         if (room := self._in_force.bounds(settings, self._planner.hardware)) is not None:
@@ -138,7 +138,7 @@ class ModelInstance:
         self.loaded = replace(self.loaded, ahead_from_seconds=self._in_force.plan.ahead_from_seconds(settings))
 
     def obey(self) -> None:
-        """Applies what all models do without just now; cells change only while its context is in memory."""
+        """Applies what all models have given up for now; cells change only while its context is in memory."""
         shared, room = self._planner.shared, self._in_force.room
         self.loaded.loop.save_to(shared.kept_folder if shared.sets_aside_on_disk else None)
         if self.standby.is_folded:
@@ -148,7 +148,7 @@ class ModelInstance:
             self.loaded.apply(room.ram_bytes)
 
     def note_set_aside(self) -> None:
-        """Records in the ledger what memory and disk hold of answers that had to leave their cells."""
+        """Records in the ledger how much memory and disk hold of answers that had to leave their cells."""
         loop = self.loaded.loop
         self._means.leases.note_set_aside(loop.saved_bytes, loop.spilled_bytes)
 
@@ -157,7 +157,7 @@ class ModelInstance:
         self._planner.needed_cells = self.loaded.loop.cells_soon
 
     def leave(self, num_bytes: int) -> None:
-        """Moves weights out of memory. Raises NotStreamable where they cannot leave."""
+        """Moves weights out of memory. Raises NotStreamable if they cannot leave."""
         self.standby.leave(self.loaded, self._means, num_bytes)
 
     def fold(
@@ -173,10 +173,10 @@ class ModelInstance:
         )
 
     def come_back(self) -> None:
-        """Brings all of it back to where it was, or to where there is room now. Harmless where nothing left.
+        """Brings all of it back to where it was, or to where there is room now. Does nothing if nothing has left.
 
         Raises:
-            ModelError: It could not be had in any way any more; it is closed.
+            ModelError: It could not be opened in any way; it is closed.
             RagdollError: What left could not be read; another try may succeed.
         """
         if self.standby.is_there:
@@ -189,12 +189,12 @@ class ModelInstance:
             )
         if applied is not None:
             self._have(applied, self._planner.settings() if applied.is_as_wanted else None)
-            # Settings that were changed meanwhile.
+            # Settings may have been changed meanwhile.
             self.apply_settings()
             self.obey()
 
     def _be_of_now(self) -> None:
-        """Updates its plan, so that loading less, if need be, follows the present settings and concessions."""
+        """Updates its plan, so that a smaller one, if needed, follows the present settings and concessions."""
         self.loaded = replace(self.loaded, plan=self._planner.as_of_now(self.loaded.plan))
 
     def _have(self, applied: Applied, settings: Settings | None) -> None:

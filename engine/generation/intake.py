@@ -1,4 +1,4 @@
-"""A request becomes a group of sequences, or is refused in a sentence before anything is computed for it."""
+"""Turns a request into a group of sequences, or refuses it in a sentence before anything is computed for it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from engine.generation.sampler import check_sampler, params_of_answer
 from engine.generation.segment import tokens_of
 from engine.generation.sequence import BeamSearch, Drafter, RowSampler, TokenSequence
 from engine.generation.streaming import TextStream
-from engine.generation.thinking import Thoughts
+from engine.generation.thinking import Thinking, Thoughts
 from engine.generation.vocabulary import Vocabulary
 
 MakeSampler = Callable[[Model, SamplingParams], RowSampler]
 MakeDrafter = Callable[[Request], Drafter | None]
-MakeBeams = Callable[[Model, SamplingParams, Vocabulary], BeamSearch]
+MakeBeams = Callable[[Model, SamplingParams, Vocabulary, Thinking | None], BeamSearch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Intake:
         if request.sampling.beam_width > 1 and self._makers.beams is not None:
             sequences = [_sequence(request, 0)]
             params = replace(request.sampling, max_tokens=sequences[0].max_tokens)
-            beams = self._makers.beams(self._model, params, self._vocabulary)
+            beams = self._makers.beams(self._model, params, self._vocabulary, request.thinking)
         else:
             check_sampler(self._model, request.sampling)
             sequences = [self._answer(request, number) for number in range(request.sampling.num_answers)]
@@ -107,7 +107,7 @@ class Intake:
 
 
 def _behind(make_sampler: Callable[[], RowSampler], begun: Sequence[int]) -> RowSampler:
-    """A sampler that knows what was written before it."""
+    """Returns a sampler that knows what was written before it."""
     sampler = make_sampler()
     try:
         sampler.accept(begun)

@@ -1,4 +1,4 @@
-"""Turns a JSON schema into GBNF that only JSON of its form fits; what a grammar cannot promise is refused.
+"""Turns a JSON schema into GBNF that only JSON of its form matches; what a grammar cannot guarantee is refused.
 
 The rules are those of llama-cpp-python's converter. Where it would silently ignore a keyword, lose an escape or nest as
 deep as a list may be long, it is stopped or overridden here.
@@ -49,10 +49,12 @@ _LETTER = _LIBRARY.BuiltinRule(
 
 @lru_cache(maxsize=32)
 def gbnf_of_schema(text: str) -> str:
-    """GBNF for the JSON that fits a schema; keys come in the schema's order, and no others unless it names them.
+    """Returns GBNF for the JSON that fits a schema.
+
+    Required keys come first, each kind in the schema's order, and keys that it does not name only if it allows them.
 
     Raises:
-        BadRequest: It is no JSON schema, or asks for something that a grammar cannot promise.
+        BadRequest: It is no JSON schema, or asks for something that a grammar cannot guarantee.
     """
     if len(text) > MAX_CHARACTERS:
         raise BadRequest(f"The JSON schema is longer than {MAX_CHARACTERS:,} characters.", _WAY_OUT)
@@ -68,13 +70,13 @@ def gbnf_of_schema(text: str) -> str:
     except RecursionError as error:
         raise BadRequest("The JSON schema is nested too deeply.", _WAY_OUT) from error
     except Exception as error:
-        # The converter asserts, and stumbles over what is no schema.
+        # The converter uses assertions, and raises various errors for what is no schema.
         detail = str(error) or type(error).__name__
         raise BadRequest(f"The JSON schema cannot be followed ({detail}).", _WAY_OUT) from error
 
 
 class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no types
-    """The library's converter, where it keeps its promise, and our own rules where it does not."""
+    """The library's converter, with our own rules where it does not follow the schema."""
 
     def __init__(self) -> None:
         super().__init__(prop_order={}, allow_fetch=False, dotall=False, raw_pattern=False)
@@ -106,7 +108,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         return str(super()._add_primitive(name, _LETTER if name == "char" else rule))
 
     def _one_of(self, texts: Iterable[str]) -> str:
-        """A rule for exactly these texts; shared beginnings are written once, or llama.cpp would follow each one."""
+        """Returns a rule for exactly these texts; common beginnings are written once, or each would be followed."""
         forms = []
         for _, alike in groupby(sorted(set(texts)), key=itemgetter(slice(1))):
             same = list(alike)
@@ -152,7 +154,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
         return f'"{{" space {members} "}}" space'
 
     def _key_beside(self, keys: set[str]) -> str:
-        """A rule for any key but these, written without escapes, so that it cannot be one of them in disguise."""
+        """Returns a rule for any key but these, written without escapes, which could spell one of them."""
         if not keys:
             return str(self._add_primitive("string", _LIBRARY.PRIMITIVE_RULES["string"]))
         unescaped = {key for key in keys if json.dumps(key, ensure_ascii=False) == f'"{key}"'}
@@ -192,7 +194,7 @@ class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no t
 
 
 def _pointed_at(schema: Any, ref: str) -> Any:
-    """What "#/$defs/name" means within `schema`."""
+    """Returns what "#/$defs/name" means within `schema`."""
     root, *keys = ref.split("/")
     if root != "#":
         raise BadRequest(f"The JSON schema points to {ref!r}, outside of itself.", "Put everything into one schema.")
@@ -204,7 +206,7 @@ def _pointed_at(schema: Any, ref: str) -> Any:
 
 
 def _finite(text: str) -> float:
-    """Raises BadRequest for a number that could only be written as Infinity, which is no JSON."""
+    """Returns the number; raises BadRequest if it could only be written as Infinity, which is no JSON."""
     value = float(text)
     return value if isfinite(value) else _refuse_number(text)
 
@@ -214,18 +216,18 @@ def _refuse_number(text: str) -> NoReturn:
 
 
 def _written(value: Any) -> str:
-    """The JSON of a value, as a model would write it."""
+    """Returns the JSON of a value, as a model would write it."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _literal(text: str) -> str:
-    """A text as a GBNF literal."""
+    """Returns a text as a GBNF literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _begun_alike(texts: Iterable[str]) -> list[tuple[int, list[str]]]:
-    """Sorted texts that share a beginning, with its length: one entry for each beginning, longer ones last."""
+    """Returns sorted texts that share a beginning, with its length: an entry for each beginning, longer ones last."""
     found, at = [(0, sorted(texts))], 0
     while at < len(found):
         length, alike = found[at]
@@ -236,7 +238,7 @@ def _begun_alike(texts: Iterable[str]) -> list[tuple[int, list[str]]]:
 
 
 def _in_set(character: str) -> str:
-    """A character as it is written between [ and ] in GBNF, where some have a special meaning."""
+    """Returns a character as it is written between [ and ] in GBNF, where some have a special meaning."""
     return character if character.isalnum() else f"\\U{ord(character):08X}"
 
 
@@ -245,7 +247,7 @@ def _times(least: int, most: int | None) -> str:
 
 
 def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """A schema and all schemas within it."""
+    """Yields a schema and all schemas within it."""
     if not isinstance(schema, dict):
         raise BadRequest(f"{schema!r} stands in the JSON schema where an object should.", _WAY_OUT)
     yield schema
@@ -262,7 +264,7 @@ def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _values(schema: dict[str, Any]) -> list[Any]:
-    """The values that a schema names and that are also of the type it names."""
+    """Returns the values that a schema names and that are also of the type it names."""
     named, types = [schema["const"]] if "const" in schema else schema["enum"], schema.get("type", _TYPES)
     if not isinstance(named, list):
         raise BadRequest(f"{named!r} stands in the JSON schema where a list should.", _WAY_OUT)

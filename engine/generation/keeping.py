@@ -1,4 +1,4 @@
-"""The seam between the step loop and what keeps KV: the loop asks what of a prompt is kept, and leaves what it read.
+"""The interface of the step loop to the keeper of KV: the loop asks what is kept of a prompt, and hands over the rest.
 
 `KnowledgeTree`'s keeper implements it (knowledge.py). A test, or a model whose prefixes cannot be shared, runs the loop
 with `KeepsNothing`. Everything here is called on the generation thread.
@@ -18,7 +18,7 @@ from engine.generation.segment import Segment
 class Found:
     """The beginning of a prompt whose KV is kept: `num_tokens` tokens over `path`, opaque nodes that are pinned.
 
-    `num_cells` are the cells that restoring takes: what lies in cells already is shared and takes none.
+    `num_cells` are the cells that restoring takes: what is in cells already is shared and takes none.
     """
 
     num_tokens: int = 0
@@ -37,25 +37,25 @@ class Keeper(Protocol):
         ...
 
     def peek(self, segments: Sequence[Segment]) -> int:
-        """How many tokens `find` would find, without pinning or reading anything."""
+        """Returns how many tokens `find` would find, without pinning or reading anything."""
         ...
 
     def find(self, segments: Sequence[Segment]) -> Found:
-        """The longest kept path along `segments`, pinned until `let_go`. What lies on disk begins to be read."""
+        """Returns the longest kept path along `segments`, pinned until `let_go`; reading from disk begins."""
         ...
 
     def is_ready(self, found: Found) -> bool:
-        """Whether everything has been read from disk (or failed to be, which `restore` will show)."""
+        """Returns whether everything has been read from disk (or failed to be, which `restore` will show)."""
         ...
 
     def read_by_now(self, found: Found) -> Found:
-        """The part of it that is ready, pinned in place of all that was found."""
+        """Returns the part of it that is ready, pinned in place of all that was found."""
         ...
 
     def restore(self, found: Found, sequence: CellSequence) -> int:
         """Fills the empty `sequence` with what was found; returns how many tokens it holds now.
 
-        Fewer than found where a file turned out to be damaged or cells ran out.
+        Fewer than found if a file turned out to be damaged or cells ran out.
         """
         ...
 
@@ -70,8 +70,8 @@ class Keeper(Protocol):
     ) -> None:
         """Takes over the KV of `segments`, which `sequence` holds from position 0 on; nodes that exist stay.
 
-        `seconds` is what computing the last `computed_tokens` of them took: the cost of a miss. Where only the disk has
-        room, it may be waited for, unless a prompt was computed just now, or the caller says that no one `can_wait`.
+        `seconds` is how long computing the last `computed_tokens` of them took: the cost of a miss. If only the disk
+        has room, this may wait for it, unless a prompt was computed just now, or the caller denies that it `can_wait`.
         """
         ...
 
@@ -83,7 +83,7 @@ class Keeper(Protocol):
         ...
 
     def let_go(self, found: Found) -> None:
-        """Ends the pins of `find`; a second call does nothing."""
+        """Unpins what `find` pinned; a second call does nothing."""
         ...
 
     def free_cells(self, num_cells: int) -> int:
@@ -95,14 +95,14 @@ class Keeper(Protocol):
         ...
 
     def spare_cells(self) -> None:
-        """Moves kept KV that no prompt needs now from cells to memory, where that has much more room."""
+        """Moves kept KV that no prompt needs now from cells to memory, if that has much more room."""
         ...
 
     def leave_cells(self, wait_seconds: float = 0.0) -> None:
         """Moves all kept KV out of cells, even pinned KV, and gives every cell back.
 
         Args:
-            wait_seconds: How long it may wait for the disk, where that is the only room.
+            wait_seconds: How long it may wait for the disk, if nothing else has room.
         """
         ...
 

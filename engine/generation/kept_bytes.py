@@ -1,11 +1,12 @@
 """The lower tiers of the knowledge tree: nodes as bytes in RAM, and below that in files.
 
-Memory is the way to the disk and back. What lies below lies there with its whole path, so that a node never outlives
-what it depends on. A node is written once, behind, by the files' own thread; from then on leaving memory is free. No
-request waits for that: where memory is full of nodes that are not written yet, the least valuable is not kept.
+Nodes reach the disk, and come back, through memory. A node on disk is there with its whole path, so that it never
+outlives what it depends on. A node is written once, in the background, by the files' own thread; from then on evicting
+it from memory is free. No request waits for that: if memory is full of nodes that are not written yet, the least
+valuable is not kept.
 
-Where the budget has no room for a whole path, as when a model's layers take all of it, nodes pass through memory one
-at a time, and take no more of it than is free at that moment.
+If the budget has no room for a whole path, for instance because a model's layers take all of it, nodes pass through
+memory one at a time, and take no more of it than is free at that moment.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from engine.generation.slabs import Blob, Slabs
 
 # Once this share of a tier is used, nodes are written ahead, so that some can always leave at once.
 WRITES_BEHIND_FROM = 0.75
-# How many of the next candidates to leave are looked at.
+# How many of the next candidates for eviction are considered.
 LOOKS_AHEAD = 16
 # How many found files are taken in at a time: a step must not wait for ten thousand of them.
 FOUND_AT_ONCE = 64
@@ -34,7 +35,7 @@ FOUND_AT_ONCE = 64
 class KeptBytes:
     """RAM and disk of one tree. Owned by the generation thread; only the files' own thread also touches bytes.
 
-    `is_in_cells` reports on the tier above. `on_lost` is called with a node whose last copy has gone, `on_unwritten`
+    `is_in_cells` reports on the tier above. `on_lost` is called with a node whose last copy is gone, `on_unwritten`
     with one that has no file, though it had or should have had one.
     """
 
@@ -53,7 +54,7 @@ class KeptBytes:
         self.disk: Shelf[CacheFile] = Shelf(policy)
         self.disk_bytes = 0
         self.slabs, self.files = slabs, files
-        # Once set, no file is begun any more.
+        # Once set, no new file is written.
         self.writes_nothing = False
         self._tree, self._is_in_cells = tree, is_in_cells
         self._on_lost, self._on_unwritten = on_lost, on_unwritten
@@ -72,7 +73,7 @@ class KeptBytes:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the disk takes another node only when it has written one."""
+        """Whether the disk takes another node only after it has written one."""
         return self.num_writing > 0 and not self.can_write
 
     @property
@@ -91,7 +92,7 @@ class KeptBytes:
         return self.slabs.passing_bytes > 0
 
     def outgrows(self, node: Node, num_bytes: float) -> bool:
-        """Whether the path of a node of `num_bytes` is too large for memory."""
+        """Returns whether the path of a node of `num_bytes` is too large for memory."""
         return num_bytes * node.end > self.slabs.budget_bytes * node.num_tokens
 
     def touch(self, node: Node) -> None:
@@ -102,12 +103,12 @@ class KeptBytes:
         return self._moves.is_reading(node)
 
     def fetch(self, node: Node) -> bool:
-        """Whether a pinned node's bytes are in memory, or on their way there from now on."""
+        """Begins to read a pinned node if it is only on disk; returns whether it is in memory or on its way there."""
         if node in self.ram or self.is_reading(node):
             return True
         if node not in self.disk or node in self._moves:
             return False
-        # A prompt waits for it: anything that leaves for it is worth less.
+        # A prompt waits for it, so anything that leaves for it is worth less.
         blob = self._room(self.disk[node].header.num_bytes, worth=float("inf"))
         # Making room may have revealed that the file is lost.
         if blob is None or node not in self.disk:
@@ -118,7 +119,7 @@ class KeptBytes:
         return True
 
     def store(self, node: Node, num_bytes: int, save: Callable[[NDArray[np.uint8]], bool]) -> bool:
-        """Holds a pinned node in memory, written by `save`; False where only more valuable nodes could leave."""
+        """Holds a pinned node in memory, written by `save`; returns False if only more valuable nodes could leave."""
         blob = self._room(num_bytes, self.ram.priority(node))
         if blob is None:
             if num_bytes <= self.slabs.budget_bytes:
@@ -131,7 +132,7 @@ class KeptBytes:
         return True
 
     def pass_on(self, node: Node, num_bytes: int, save: Callable[[NDArray[np.uint8]], bool]) -> bool:
-        """Begins to write a node that is not in memory; False where that is impossible, or its parents come first.
+        """Begins to write a node that is not in memory; returns False if it cannot, or its parents come first.
 
         This ignores the budget: only nodes that `outgrows` reports should go this way.
         """
@@ -148,16 +149,16 @@ class KeptBytes:
         return True
 
     def may_pass(self, node: Node) -> bool:
-        """Whether a node is to be read by `read_passing`, and can be now."""
+        """Returns whether a node has to be read by `read_passing`, and can be now."""
         if node not in self.disk:
             return False
         num_bytes = self.disk[node].header.num_bytes
         return self.outgrows(node, num_bytes) and num_bytes <= self._passing_room_bytes()
 
     def read_passing(self, node: Node, use: Callable[[NDArray[np.uint8]], bool]) -> bool | None:
-        """Reads a node that has a file and is not in memory, at once; returns what `use` made of its bytes.
+        """Reads a node that has a file and is not in memory, at once; returns what `use` returned for its bytes.
 
-        None where there is no room for that now, or the file cannot be read, which counts as no file.
+        Returns None if there is no room for that now, or the file cannot be read; a damaged one is removed.
         """
         if (passing := self._moves.blob_of(node)) is not None:
             return None if self._moves.is_reading(node) else use(passing.data)
@@ -176,14 +177,14 @@ class KeptBytes:
         return None
 
     def write(self, node: Node) -> bool:
-        """Begins to write a node in memory, and what of its path has no file; False where that is impossible."""
+        """Begins to write a node in memory, and those of its path without a file; returns False if it cannot."""
         return all(
             each in self.disk or (each in self.ram and self._is_writable(each) and self._write(each, self.ram[each]))
             for each in path_of(node)
         )
 
     def write_behind(self) -> None:
-        """When memory fills up, writes what is likely to leave next, and what of its path has no file."""
+        """Writes the node that is likely to leave next, and its path, once memory fills up."""
         if self.slabs.used_bytes < WRITES_BEHIND_FROM * self.slabs.budget_bytes or not self.can_write:
             return
         next_out = self.ram.victim(
@@ -212,7 +213,7 @@ class KeptBytes:
         return bool(self._moves)
 
     def fit(self) -> None:
-        """Lets nodes leave until the budgets are kept; pinned nodes stay, and so do those that are written first."""
+        """Evicts nodes until the budgets are met; pinned nodes stay, and so do others until they are written."""
         while self.files.is_over and (self.files.let_one_go(self) or self._make_disk_room()):
             pass
         while self.slabs.mapped_bytes > self.slabs.budget_bytes and (self._leave_spare() or self._begin_to_leave()):
@@ -223,12 +224,12 @@ class KeptBytes:
         return self._make_disk_room(LOOKS_AHEAD)
 
     def note_usage(self, node: Node) -> None:
-        """Writes into a node's file how often it was used, and that it is younger than those of its children."""
+        """Writes into a node's file how often it was used, and makes it more recent than those of its children."""
         if node in self.disk and (node.children or self.disk[node].header.frequency != node.frequency):
             self.files.note_usage(self.disk[node], node.frequency, node.cost_per_token)
 
     def remove(self, node: Node) -> None:
-        """Gives up a node's memory and file, whatever is going on with them."""
+        """Gives up a node's memory and file, even if they are being transferred."""
         if node in self.disk:
             self.files.remove(self._drop_file(node))
         if node in self.ram:
@@ -237,7 +238,7 @@ class KeptBytes:
                 self.slabs.free(blob)
 
     def close(self) -> None:
-        """Frees all memory without waiting: files that are whole stay, transfers under way are given up."""
+        """Frees all memory without waiting: complete files stay, transfers under way are abandoned."""
         self.collect()
         for move in self._moves.give_up():
             if not (move.transfer.is_read or move.transfer.succeeded):
@@ -266,7 +267,7 @@ class KeptBytes:
         return blob
 
     def _leave_spare(self) -> bool:
-        """Lets the next node that has another copy leave memory; False where there is none near."""
+        """Evicts the next node that has another copy from memory; returns False if no near candidate has one."""
         spare = self.ram.victim(
             lambda node: self._is_free(node) and (node in self.disk or self._is_in_cells(node)), among=LOOKS_AHEAD
         )
@@ -275,7 +276,7 @@ class KeptBytes:
         return spare is not None
 
     def _lose_one(self, worth: float) -> bool:
-        """Gives up the last copy of the next node that is worth no more than this; False where there is none near."""
+        """Gives up the last copy of the next node that is worth no more than this; returns False if none is near."""
         # No node that is kept anywhere depends on it.
         lost = self.ram.victim(lambda node: self._is_free(node) and not node.children, among=LOOKS_AHEAD)
         if lost is None or lost[1] > worth:
@@ -285,7 +286,7 @@ class KeptBytes:
         return True
 
     def _begin_to_leave(self) -> bool:
-        """Writes the next node, or gives it up where that is impossible; False where others must be written first."""
+        """Writes the next node, or gives it up if it cannot; returns False if others must be written first."""
         if not self.files.takes_more:
             return self._lose_one(float("inf"))
         next_out = self.ram.victim(self._is_free, among=LOOKS_AHEAD)
@@ -355,13 +356,13 @@ class KeptBytes:
             self._lose_file(node)
 
     def _lose_file(self, node: Node) -> None:
-        """Removes a node's file that is no good; it is written again as soon as possible."""
+        """Removes a node's unusable file; it is written again as soon as possible."""
         self.files.remove(self._drop_file(node))
         self._on_unwritten(node)
         self._check(node)
 
     def _is_free(self, node: Node) -> bool:
-        """Whether no prompt waits for it, and its bytes are not being moved."""
+        """Returns whether no prompt waits for a node and its bytes are not being moved."""
         return not node.pins and node not in self._moves
 
     def _check(self, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""The upper tier of the knowledge tree: nodes that lie in KV cells, each under a sequence number of its own.
+"""The upper tier of the knowledge tree: nodes in KV cells, each under a sequence number of its own.
 
 Every call of llama.cpp that the tree needs is in here: letting a sequence share a node's cells, and moving a node's
 keys and values between cells and bytes. A part of a sequence is saved through a scratch sequence, and what is loaded is
@@ -29,7 +29,7 @@ class KeptCells:
         self.move(context, cells)
 
     def move(self, context: Context, cells: Cells) -> None:
-        """Uses the cells of another context from now on; no node may lie in cells yet."""
+        """Uses the cells of another context from now on; no node may be in cells now."""
         if len(self.shelf):
             raise ValueError(f"{len(self.shelf)} nodes lie in cells of the context before")
         self._context, self._cells = context, cells
@@ -58,7 +58,7 @@ class KeptCells:
         return self._cells.num_free_slots
 
     def has_room(self, num_tokens: int) -> bool:
-        """Whether a node of `num_tokens` can be held without another leaving."""
+        """Returns whether a node of `num_tokens` can be held without evicting another."""
         return (
             self.shelf.num_tokens + num_tokens <= self.budget_cells
             and len(self.shelf) < self._max_slots
@@ -66,7 +66,7 @@ class KeptCells:
         )
 
     def frees_cells(self, node: Node) -> bool:
-        """Whether cells become free when the node leaves: no running prompt shares all of them."""
+        """Returns whether cells become free when the node leaves: no running prompt shares all of them."""
         return self._cells.num_private(self.shelf[node]) > 0
 
     def hold(self, node: Node, sequence: CellSequence) -> None:
@@ -85,7 +85,7 @@ class KeptCells:
         self._share(self.shelf[node], sequence, node)
 
     def load(self, node: Node, state: NDArray[np.uint8], sequence: CellSequence, is_held: bool) -> bool:
-        """Continues a sequence with saved bytes, and holds the node if `is_held`; False if they do not fit the model.
+        """Continues a sequence with saved bytes, holds the node if `is_held`; returns False if they do not fit.
 
         Raises:
             NoCells: Not enough cells, or no sequence number, are free; nothing has changed.
@@ -107,7 +107,7 @@ class KeptCells:
 
     @contextmanager
     def slot_of(self, node: Node, sequence: CellSequence | None = None) -> Iterator[int]:
-        """The number of a sequence that holds the node and nothing else: its own, or a scratch one's.
+        """Yields the number of a sequence that holds the node and nothing else: its own, or a scratch one's.
 
         Raises:
             NoCells: No sequence number is free, or the sequence no longer has all of the node.

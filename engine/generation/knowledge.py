@@ -1,8 +1,8 @@
-"""The keeper of what was read: the knowledge tree over cells, RAM and disk, behind the seam of keeping.py.
+"""The keeper of KV: the knowledge tree over cells, RAM and disk, behind the interface of keeping.py.
 
-A prompt's beginning is found as a path of nodes, pinned, and given to its sequence: shared where it lies in cells,
-loaded where it lies in bytes. What had to be read becomes nodes as soon as the prompt is read: in cells, where it costs
-nothing while the sequence runs, else in memory. Everything here runs on the generation thread.
+A prompt's beginning is found as a path of nodes, pinned, and given to its sequence: shared if it is in cells, loaded if
+it is in bytes. What had to be computed becomes nodes as soon as the prompt is read: in cells, where it costs nothing
+while the sequence runs, otherwise in memory. Everything here runs on the generation thread.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from engine.generation.whole_kept import WholeCells, WholePrompts
 from engine.generation.write_back import WriteBack
 from engine.memory.ledger import Ledger
 
-# Cells are emptied to memory only where that has this many times the room of what lies in them.
+# Cells are emptied to memory only if that has this many times the room of what is in them.
 ROOM_TO_SPARE = 4
-# At the end of an answer, the longest wait for the disk in total, where what was written finds no other room.
+# The longest wait for the disk in total at the end of an answer, if its KV finds no other room.
 WAITS_SECONDS = 1.0
 
 
 class KnowledgeKeeper:
-    """Implements `keeping.Keeper`. Close it before its context; budgets are 0 until they are set."""
+    """A `keeping.Keeper` of KV. Close it before its context; budgets are 0 until they are set."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class KnowledgeKeeper:
         *,
         keeps_whole: bool = False,
     ) -> None:
-        """A tree of what the files hold under `root` (fingerprint.py).
+        """Starts with what the files hold under `root` (fingerprint.py).
 
         `passing_room_bytes` returns how much memory nodes that pass through it may take now, whatever the budgets are.
         `keeps_whole`: sequences are kept and found as a whole only (whole_kept.py).
@@ -88,7 +88,7 @@ class KnowledgeKeeper:
         self._catch_up()
 
     def fit(self) -> None:
-        """Removes files that exceed a bound by now."""
+        """Evicts what exceeds a bound by now, which others may have lowered."""
         self._catch_up()
 
     @property
@@ -100,13 +100,13 @@ class KnowledgeKeeper:
         return path[-1].end if path else 0
 
     def trail(self) -> KeptTrail | None:
-        """Where every beginning starts, to be followed segment by segment; None where only whole sequences are kept."""
+        """Returns the start of all kept prompts, to follow by segment; None if only whole sequences are kept."""
         return KeptTrail(self.tree.root, self._prompts.cut) if isinstance(self._prompts, CutPrompts) else None
 
     def find(self, segments: Sequence[Segment]) -> Found:
         self._catch_up()
         walked, path = self.tree.walk(self._prompts.pieces_of(segments)), list[Node]()
-        # All at once, so that making room for one does not cost the next.
+        # All at once, so that making room for one does not evict the next.
         for node in walked:
             node.pins += 1
         for node in walked:
@@ -206,7 +206,7 @@ class KnowledgeKeeper:
             # Cells hold much of what can be kept at all.
             return
         for node in list(self._cells.shelf.nodes()):
-            # Making room for another may have cost this one.
+            # Making room for another may have evicted this one.
             is_spare = node in self._cells and not node.pins and self._cells.frees_cells(node)
             if is_spare and (node in self._bytes or self._saving.save(node)):
                 self._cells.release(node)
@@ -215,8 +215,8 @@ class KnowledgeKeeper:
         ends_at = self._files.now() + wait_seconds
         self._catch_up()
         for node in sorted(self._cells.shelf.nodes(), key=lambda node: node.start):
-            # Making room for another may have cost this one. A node that an answer wholly shares leaves along with
-            # that.
+            # Making room for another may have evicted this one. A node that an answer wholly shares leaves along with
+            # that answer.
             if node in self._cells and (
                 node in self._bytes
                 or self._saving.save(node)
@@ -226,12 +226,12 @@ class KnowledgeKeeper:
         for node in self._cells.shelf.nodes():
             self._cells.release(node)
             self._drop_if_lost(node)
-        # The memory is wanted for something else.
+        # The memory is needed for something else.
         while self._bytes.is_passing and self._saving.wait(ends_at):
             pass
 
     def move(self, context: Context, cells: Cells) -> None:
-        """Goes on over another context with the same keys and values; nothing may lie in cells now."""
+        """Continues with another context whose keys and values are the same; no node may be in cells now."""
         self._cells.move(context, cells)
 
     def forget(self, documents: Collection[int]) -> None:
@@ -256,7 +256,7 @@ class KnowledgeKeeper:
         return self._write_back.is_behind or self._bytes.has_found_more
 
     def close(self, deadline_seconds: float = math.inf) -> None:
-        """Writes what has no file yet and gives everything back; a later keeper of the same root finds it.
+        """Writes what has no file yet and frees everything; a later keeper of the same root finds it.
 
         Args:
             deadline_seconds: The longest it may take; what was not written by then is not kept.
@@ -270,11 +270,11 @@ class KnowledgeKeeper:
         self.abandon()
 
     def write_nothing(self) -> None:
-        """Begins no file from now on: what is in the cells may be wrong."""
+        """Stops writing files, because what is in the cells may be wrong."""
         self._bytes.writes_nothing = True
 
     def abandon(self) -> None:
-        """Gives everything back without writing anything."""
+        """Frees everything without writing anything."""
         for found in list(self._holds.values()):
             self.let_go(found)
         self._bytes.close()
@@ -292,14 +292,14 @@ class KnowledgeKeeper:
         )
 
     def _held(self, path: Sequence[Node]) -> Found:
-        """What was found, as pinned nodes."""
+        """Returns a path of pinned nodes as found, and remembers it until its pins are ended."""
         num_cells = sum(node.num_tokens for node in path if node not in self._cells)
         found = Found(path[-1].end if path else 0, num_cells, tuple(path))
         self._holds[id(found)] = found
         return found
 
     def _catch_up(self) -> None:
-        """Takes in what the disk has done, and enforces budgets where pins were in the way."""
+        """Takes in what the disk has done, and enforces budgets that pins had prevented."""
         self._bytes.collect()
         while self._cells.is_over and self._leave_cells():
             pass
@@ -331,7 +331,7 @@ class KnowledgeKeeper:
         return True
 
     def _load(self, node: Node, sequence: CellSequence) -> bool | None:
-        """Continues a sequence with a node; False where its bytes do not fit the model, None where there are none."""
+        """Continues a sequence with a node; returns False if its bytes do not fit, None if there are none."""
         is_held = self._make_cell_room(node)
         if node in self._bytes.ram:
             return self._cells.load(node, self._bytes.ram[node].data, sequence, is_held)
@@ -340,7 +340,7 @@ class KnowledgeKeeper:
         return None
 
     def _take_in(self, node: Node, sequence: CellSequence, ends_at: float) -> bool:
-        """Keeps a node that `sequence` holds; False where there is no room for it anywhere by `ends_at`."""
+        """Keeps a node that `sequence` holds; returns False if there is no room for it anywhere by `ends_at`."""
         try:
             if node not in self._cells and self._make_cell_room(node):
                 self._cells.hold(node, sequence)
@@ -354,19 +354,19 @@ class KnowledgeKeeper:
             return node in self._bytes
 
     def _note_miss(self, node: Node, cached_tokens: int, computed_tokens: int) -> None:
-        """Counts what was computed although another prompt might have found it."""
+        """Notes the cost of a node that was computed, unless it was found or was in use before."""
         if node.start >= cached_tokens:
             self._counts.computed_tokens += node.num_tokens
             self.tree.missed(node, self._profile.seconds(cached_tokens, computed_tokens) / computed_tokens)
         elif node.last_used:
             return
         else:
-            # The request that computed it gave no cost: it costs what it would alone.
+            # The request that computed it reported no cost, so this is what it would cost alone.
             self.tree.missed(node, self._profile.seconds(node.start, node.num_tokens) / node.num_tokens)
         self._use(node)
 
     def _node_of(self, parent: Node, piece: Piece) -> Node:
-        """The node of a piece; a node without a file gets its tokens, which only a prompt provides."""
+        """Returns the node of a piece; a node without a file gets its tokens, which only a prompt provides."""
         node = self.tree.add(parent, piece)
         if node not in self._bytes.disk and not node.piece.has_tokens:
             node.piece = replace(piece, documents=node.piece.documents)
@@ -379,7 +379,7 @@ class KnowledgeKeeper:
         self._bytes.touch(node)
 
     def _make_cell_room(self, node: Node) -> bool:
-        """Whether the node may lie in cells, once others have left them for it."""
+        """Evicts others from cells if need be; returns whether the node fits into them now."""
         if node.num_tokens > self._cells.budget_cells:
             return False
         while not (has_room := self._cells.has_room(node.num_tokens)):
@@ -388,7 +388,7 @@ class KnowledgeKeeper:
         return has_room
 
     def _leave_cells(self, frees: bool = False) -> bool:
-        """Moves the next node (whose leaving `frees` cells) down, unless it is there; False where none can go."""
+        """Evicts the next node (whose leaving `frees` cells), saved if possible; returns False if none can leave."""
         victim = self._cells.shelf.victim(
             lambda node: not node.pins and (not frees or self._cells.frees_cells(node)),
         )
@@ -397,14 +397,14 @@ class KnowledgeKeeper:
         node = victim[0]
         if node not in self._bytes:
             self._saving.save(node)
-        # Making room for it may have cost the node itself.
+        # Making room for it may have evicted the node itself.
         if node in self._cells:
             self._cells.evict(node)
             self._drop_if_lost(node)
         return True
 
     def _drop_if_lost(self, node: Node) -> None:
-        """Removes a node that lies nowhere any more from the tree; it keeps its place where files follow it."""
+        """Removes a node without any copy from the tree; it keeps its place if descendants have files."""
         if node.is_gone or node in self._cells or node in self._bytes:
             return
         node.is_missing = self._leads_to_files(node)

@@ -46,6 +46,6 @@ class HitCounts:
     by_home: dict[Home, int] = field(default_factory=lambda: dict.fromkeys(HOMES, 0))
 
     def tier(self, home: Home, num_nodes: int, num_tokens: int, num_bytes: int) -> TierFigures:
-        """A tier's figures, with what was found there so far."""
+        """Returns a tier's figures, with what was found there so far."""
         hits, wanted = self.by_home[home], sum(self.by_home.values()) + self.computed_tokens
         return TierFigures(num_nodes, num_tokens, num_bytes, hits, hits / wanted if wanted else 0.0)

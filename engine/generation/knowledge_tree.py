@@ -2,7 +2,7 @@
 
 RAGCache (https://arxiv.org/abs/2404.12457): the keys and values of a passage depend on all that stands before it, so a
 node is a piece of text *given its path*. A path of nodes from the root is the beginning of a prompt. Pure:
-`replacement.Shelf` knows where the bytes lie, and knowledge.py moves them.
+`replacement.Shelf` knows where the bytes are, and knowledge.py moves them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIN_PIECE_TOKENS = 16
 # A passage is shorter.
 MAX_PIECE_TOKENS = 320
 KEY_BYTES = 16
-# How many nodes' usage is remembered after they have left, in case they come back.
+# For how many nodes the usage is remembered after their eviction, in case they come back.
 MAX_REMEMBERED = 20_000
 NO_TOKENS: Sequence[int] = ()
 NO_DOCUMENTS: frozenset[int] = frozenset()
@@ -32,8 +32,8 @@ class Piece:
     """Tokens that become one node: a segment or a part of it, or several short ones and the one that follows them.
 
     It is found by its `digest`, which is computed once: hashing a thousand numbers takes longer than the rest of a
-    look. Only writing a file needs the tokens themselves; a piece that lies in a file drops them, since a tree has room
-    for many more nodes without them.
+    look-up. Only writing a file needs the tokens themselves; a piece that is in a file drops them, since a tree has
+    room for many more nodes without them.
     """
 
     tokens: Sequence[int] = field(repr=False, compare=False)
@@ -53,7 +53,7 @@ class Piece:
         return len(self.tokens) == self.num_tokens
 
     def bare(self) -> Piece:
-        """The same piece without its tokens."""
+        """Returns the same piece without its tokens."""
         return replace(self, tokens=NO_TOKENS)
 
 
@@ -63,8 +63,8 @@ class Node:
 
     `frequency` counts the prompts that had it. `cost_per_token` are the seconds that reading one of its tokens took,
     averaged over the `num_misses` times that it had to be read. While `pins` is not 0, a prompt waits for its bytes or
-    they are being moved. `last_used` is a tick of the tree's own clock. A node that `is_missing` lies nowhere itself,
-    but its descendants do: it is found again once it was read again.
+    they are being moved. `last_used` is a tick of the tree's own clock. A node that `is_missing` has no copy itself,
+    but its descendants do: it is found again once it was computed again.
     """
 
     key: bytes
@@ -102,22 +102,22 @@ class KnowledgeTree:
         self._tick = 0
 
     def __len__(self) -> int:
-        """Nodes without the root."""
+        """Returns the number of nodes without the root."""
         return len(self._by_key) - 1
 
     def __iter__(self) -> Iterator[Node]:
-        """All nodes but the root, parents before their children."""
+        """Yields all nodes but the root, parents before their children."""
         return below(self.root)
 
     def get(self, key: bytes) -> Node | None:
         return self._by_key.get(key)
 
     def walk(self, pieces: Iterable[Piece]) -> list[Node]:
-        """The nodes along `pieces` from the root on, until the first that is missing."""
+        """Returns the nodes along `pieces` from the root on, until the first that is missing."""
         return walk(self.root, pieces)
 
     def add(self, parent: Node, piece: Piece) -> Node:
-        """The child of `parent` that holds `piece`, made if need be; documents with the same text are merged."""
+        """Returns the child of `parent` that holds `piece`, made if need be; documents of equal texts are merged."""
         node = parent.children.get(piece.digest)
         if node is None:
             node = self._made(key_after(parent.key, piece), parent, piece)
@@ -144,7 +144,7 @@ class KnowledgeTree:
     def remove(self, node: Node, remembers: bool = True) -> list[Node]:
         """Takes a node and every path through it out of the tree; returns them, children before their parents.
 
-        Usage of nodes that left for want of room is remembered: how often a node had to be read shows its cost.
+        Usage of nodes that left for lack of room is remembered: how often a node had to be read shows its cost.
         """
         gone, waiting = [], [node]
         while waiting:
@@ -160,11 +160,11 @@ class KnowledgeTree:
         return gone[::-1]
 
     def documents(self) -> frozenset[int]:
-        """All documents of which some node holds text."""
+        """Returns all documents of which some node holds text."""
         return frozenset(self._by_document)
 
     def holders(self, documents: Iterable[int]) -> list[Node]:
-        """The nodes that hold text of any of the documents."""
+        """Returns the nodes that hold text of any of the documents, those nearest to the root first."""
         found = {node for document in documents for node in self._by_document.get(document, ())}
         return sorted(found, key=lambda node: node.start)
 
@@ -189,7 +189,7 @@ class KnowledgeTree:
 
 
 def below(node: Node) -> Iterator[Node]:
-    """All descendants of a node, parents before their children."""
+    """Yields all descendants of a node, parents before their children."""
     waiting = list(node.children.values())
     while waiting:
         each = waiting.pop()
@@ -198,9 +198,9 @@ def below(node: Node) -> Iterator[Node]:
 
 
 def walk(node: Node, pieces: Iterable[Piece]) -> list[Node]:
-    """The nodes after this one along `pieces`, until the first that is missing.
+    """Returns the nodes after this one along `pieces`, until the first that is missing.
 
-    A node of which only a part is wanted is missing.
+    A node of which only a part is wanted counts as missing.
     """
     path: list[Node] = []
     for piece in pieces:
@@ -213,7 +213,7 @@ def walk(node: Node, pieces: Iterable[Piece]) -> list[Node]:
 
 
 def cut(segments: Sequence[Segment]) -> tuple[Piece, ...]:
-    """These segments as one piece, or as parts of `MAX_PIECE_TOKENS`, of which the last may be a little longer."""
+    """Returns these segments as one piece, or in parts of `MAX_PIECE_TOKENS`; the last may be a little longer."""
     tokens = [token for segment in segments for token in segment.tokens]
     documents = NO_DOCUMENTS.union(*(segment.documents for segment in segments))
     starts = range(0, max(1, len(tokens) - MIN_PIECE_TOKENS + 1), MAX_PIECE_TOKENS)
@@ -241,7 +241,7 @@ def pieces_of(segments: Sequence[Segment], made: Callable[[Sequence[Segment]], S
 
 
 def path_of(node: Node) -> list[Node]:
-    """The path from the first node under the root to this one."""
+    """Returns the path from the first node under the root to this one."""
     path: list[Node] = []
     while node.parent is not None:
         path.append(node)
@@ -250,7 +250,7 @@ def path_of(node: Node) -> list[Node]:
 
 
 def key_after(parent_key: bytes, piece: Piece) -> bytes:
-    """The key of a piece after `parent_key`: a hash over the model, the KV type and every token so far.
+    """Returns the key of a piece after `parent_key`: a hash over the model, the KV type and every token so far.
 
     The parent's key stands for all that came before, including where pieces end, on which their bytes depend too.
     """
@@ -258,7 +258,7 @@ def key_after(parent_key: bytes, piece: Piece) -> bytes:
 
 
 def packed(tokens: Sequence[int]) -> bytes:
-    """The tokens as they lie in a file: little-endian, four bytes each."""
+    """Returns the tokens as they are in a file: little-endian, four bytes each."""
     numbers = array("i", tokens)
     if sys.byteorder == "big":
         numbers.byteswap()

@@ -17,7 +17,7 @@ MAX_DISK_BYTES = 16 * GIB
 
 @dataclass(frozen=True, slots=True)
 class KVRoom:
-    """The room; `context_tokens` bounds a prompt with its answer, which gets more than `num_cells` if need be."""
+    """The room; `context_tokens` bounds a prompt with its answer, which gets more than `num_cells` if it needs them."""
 
     context_tokens: int
     num_cells: int
@@ -26,17 +26,17 @@ class KVRoom:
 
 
 def shape_with(shape: ModelShape, kv_type: KVType) -> ModelShape:
-    """The shape with the bytes that a cell takes in this format."""
+    """Returns the shape with the bytes that a cell takes in this format."""
     return replace(shape, kv_cell_bytes=cell_bytes(shape, kv_type))
 
 
 def ram_room(settings: GenerationSettings, hardware: Hardware) -> int:
-    """Bytes of memory for kept KV where no plan has set them: the user's choice, or a share of the memory."""
+    """Returns the bytes of memory for kept KV if no plan has set them: the user's choice, or a share of the memory."""
     return _ram_share(hardware) if settings.kv_ram_bytes is None else settings.kv_ram_bytes
 
 
 def disk_room(settings: GenerationSettings, hardware: Hardware) -> int:
-    """Bytes of files for all models' kept KV; the same whichever is loaded."""
+    """Returns the bytes of files for all models' kept KV; the same whichever is loaded."""
     return _disk_share(hardware) if settings.kv_disk_bytes is None else settings.kv_disk_bytes
 
 

@@ -1,7 +1,7 @@
-"""How a model is placed, decided before anything of it is loaded: from its header, the settings and what is free.
+"""Plans how a model is placed, before any of it is loaded: from its header, the settings and what is free.
 
-The plan is a value. When there turns out to be no room for it, the next rung of the ladder (memory/ladder.py) is
-planned instead; another placement of the loaded model is the same plan, placed otherwise.
+The plan is a value. If it turns out that there is no room for it, the next rung of the ladder (memory/ladder.py) is
+planned instead. A loaded model that is placed differently has the same plan with another placement.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.memory.workspace import MAX_SEQUENCES, num_sequences, num_states
 from engine.models.fit import by_settings, demand_of
 from engine.own_cores import physical_cores
 
-# Tokens of a prompt that take a processor about a second.
+# A processor takes about a second to read this many tokens of a prompt.
 UBATCH_OF_PROCESSOR = 128
 # A search that still takes this long waits for the disk, and leaves the processor to the model. A shorter one needs the
 # processor for itself, and for the quotes that the user sees first.
@@ -39,10 +39,10 @@ Planning = Callable[[Hardware, Demand], Placement]
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A sentence for users on how a model was loaded, shown as long as it is true.
+    """A sentence for users about how a model was loaded, shown while it is true.
 
-    It is true while the model does without all of these `rungs`, and, if it `is_of_file_order`, while weights lie as in
-    the model's file.
+    That is while all of these `rungs` are given up and, if `is_of_file_order`, while weights are in the order of the
+    model's file.
     """
 
     sentence: str
@@ -56,11 +56,11 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """A placement with what it was made of; `given_up` are the rungs of the ladder that it does without.
+    """A placement and what it was derived from; `given_up` are the rungs of the ladder that it gives up.
 
-    `n_gpu_layers` is what was chosen for this model, whatever the settings say; `remarks` are of all its loads.
+    `n_gpu_layers` is the user's choice for this model, which overrides the settings; `remarks` are from all its loads.
     `demand.shape` has the bytes of a 16-bit cell, `shape` those of a cell in the format that is used.
-    `unpacked`: its layers were to be streamed in the processor's order, and could not: for now, or for good.
+    `unpacked`: layers could not be streamed in the processor's order as planned, temporarily or permanently.
     """
 
     path: Path
@@ -78,15 +78,15 @@ class LoadPlan:
 
     @property
     def room(self) -> KVRoom:
-        """What the placement gives to keys and values."""
+        """The room that the placement gives to keys and values."""
         placement = self.placement
-        # There may have been room for less than was wanted.
+        # There may be less room than was wanted.
         tokens = min(self.demand.context_tokens, placement.context_tokens or placement.num_cells)
         return KVRoom(tokens, placement.num_cells, placement.kv_ram_bytes, placement.kv_disk_bytes)
 
     @property
     def spec(self) -> ContextSpec:
-        """What a context of this placement is made with."""
+        """The parameters of a context for this placement."""
         chosen, placement = self.settings.generation, self.placement
         return ContextSpec(
             num_cells=placement.num_cells,
@@ -96,20 +96,20 @@ class LoadPlan:
             num_sequences=num_states(self.shape, placement.num_slots) or self._num_sequences,
             kv_type=placement.kv_type,
             kv_on_gpu=placement.kv_on_gpu,
-            # A device that the plan does not use is left alone.
+            # A device that the plan does not use must not be used for large batches either.
             op_offload=placement.computes_large_batches_on_device,
         )
 
     @property
     def _num_sequences(self) -> int:
-        """As many sequences for what is kept as for answers that are written."""
+        """As many sequences for kept KV as for answers being written."""
         placement = self.placement
         affordable = num_sequences(self.demand.shape.vocabulary_size, placement.num_cells)
         return min(MAX_SEQUENCES, max(affordable, 2 * placement.num_slots))
 
     @property
     def sentence(self) -> str:
-        """What was decided."""
+        """The decision, for users."""
         true = (remark.sentence for remark in self.remarks if remark.is_true_of(self.placement, self.given_up))
         sentences = [self.placement.sentence, *dict.fromkeys(true)]
         if self.demand.wishes.kv_type == "f16" != self.settings.generation.kv_type:
@@ -117,20 +117,20 @@ class LoadPlan:
         return " ".join(sentences)
 
     def ahead_from_seconds(self, settings: Settings) -> float:
-        """How long a search must still take for its findings to be read meanwhile, by the settings in force."""
+        """Returns how long a search must still take for its passages to be read meanwhile, by the settings in force."""
         chosen = settings.generation.read_ahead
         if chosen is None and self.placement.n_gpu_layers == 0:
             return AHEAD_ON_PROCESSOR_SECONDS
         return math.inf if chosen is False else 0.0
 
     def demand_by(self, settings: Settings) -> Demand:
-        """What the model wants under other settings."""
+        """Returns what the model wants under other settings."""
         return by_settings(self.demand, settings, self.n_gpu_layers)
 
     def in_file_order(self, *remarks: Remark, may_pass: bool = False) -> LoadPlan:
-        """The plan for a model whose layers turned out not to be streamable in the processor's order.
+        """Returns the plan for a model whose layers turned out not to be streamable in the processor's order.
 
-        It stays so while the model is loaded, even if another load might succeed.
+        This holds while the model is loaded, even if another load might succeed.
         """
         placement, demand = replace(self.placement, is_repacked=False), replace(self.demand, is_packable=False)
         unpacked: Literal["for_now", "for_good"] = "for_now" if may_pass else "for_good"
@@ -138,19 +138,19 @@ class LoadPlan:
         return replace(self, demand=demand, placement=placement, remarks=remarks, unpacked=unpacked)
 
     def with_stages(self, stage_bytes: int, num_slots: int) -> LoadPlan:
-        """The plan for a model that splits into other stages than its header promised; no part stays in memory."""
+        """Returns the plan for a model with other stages than its header promised; no part is pinned in memory."""
         demand = replace(self.demand, shape=replace(self.demand.shape, stage_bytes=stage_bytes))
         placement = replace(self.placement, ring_slots=num_slots, pinned_part=None)
         return replace(self, demand=demand, placement=placement)
 
     def uncopied(self) -> LoadPlan:
-        """The plan for a model whose layers a device cannot copy while they are streamed, as it turned out."""
+        """Returns the plan for a model whose streamed layers turned out not to be copyable by a device."""
         demand = replace(self.demand, can_copy_streamed=False)
         reasons = tuple(reason for reason in self.placement.reasons if reason != COPIED)
         return replace(self, demand=demand, placement=replace(self.placement, copies_streamed=False, reasons=reasons))
 
     def unstreamed(self, remark: str) -> LoadPlan:
-        """The plan for a model whose layers turned out not to be readable one by one."""
+        """Returns the plan for a model whose layers turned out not to be readable one by one."""
         placement = replace(
             self.placement,
             streamed_layers=(),
@@ -163,26 +163,26 @@ class LoadPlan:
         return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, Remark(remark)))
 
     def placed(self, placement: Placement) -> LoadPlan:
-        """The same model, placed otherwise."""
+        """Returns the plan with another placement."""
         return replace(self, placement=placement)
 
     def rungs(self, hardware: Callable[[], Hardware], planning: Planning) -> Iterator[LoadPlan]:
-        """Plans that load less and less, one rung of the ladder at a time; the machine is looked at for each."""
+        """Yields plans that load less and less, one rung of the ladder at a time; the machine is probed for each."""
         plan = self.one_lower(hardware(), planning)
         while plan is not None:
             yield plan
             plan = plan.one_lower(hardware(), planning)
 
     def one_lower(self, hardware: Hardware, planning: Planning, short_of: Tier = "gpu") -> LoadPlan | None:
-        """The plan that does without one thing more, and loads less for it; None where nothing is left.
+        """Returns the plan that gives up one more rung and therefore loads less; None if no such rung is left.
 
-        The tier that it is `short_of` is relieved first, where the model has anything there.
+        The tier that it is `short_of` is relieved first, if the model uses it.
         """
         tiers: tuple[Tier, ...] = ("gpu", "ram") if self.placement.n_gpu_layers else ("ram",)
         for tier in sorted(tiers, key=lambda tier: tier != short_of):
             offered = self.given_up
             while (rung := next_rung(tier, LadderState(self.demand, self.placement, offered))) is not None:
-                # Kept KV and resident partitions take nothing while a model is loaded: on to the next rung.
+                # Giving up kept KV or resident partitions frees nothing during a load: on to the next rung.
                 offered = (*offered, rung)
                 plan = self._without(rung, hardware, planning)
                 if change_of(self.placement, plan.placement, self.shape).moves_answers:
@@ -203,25 +203,25 @@ def plan_load(
     planning: Planning | None = None,
     beside: Callable[[Demand], Demand] = lambda demand: demand,
 ) -> LoadPlan:
-    """Reads the header and decides.
+    """Reads the model's header and plans its load.
 
     Args:
         path: The model's file, or the first of several.
-        settings: Those in force.
-        hardware: What the machine has, and what of it is free.
-        n_gpu_layers: The user's choice for this model; None leaves it to the settings, and they to the plan.
-        planning: Decides the placement; None: without any measurements.
-        beside: Adds to the demand what competes with the model.
+        settings: The settings in force.
+        hardware: What the machine has, and how much of it is free.
+        n_gpu_layers: The user's choice for this model; None leaves it to the settings, which may leave it to the plan.
+        planning: Decides the placement; None decides without measurements.
+        beside: Adds what competes with the model to the demand.
 
     Raises:
         ModelNotFound: There is no such file.
-        ModelFileInvalid: It is no model that can write answers, or it is damaged.
-        ModelUnreadable: The system does not let us read it.
+        ModelFileInvalid: It is not a model that can write answers, or it is damaged.
+        ModelUnreadable: The system refuses to read it.
     """
     demand = beside(demand_of(path, settings, n_gpu_layers))
     return LoadPlan(path, settings, demand, (planning or unmeasured)(hardware, demand), n_gpu_layers)
 
 
 def unmeasured(hardware: Hardware, demand: Demand) -> Placement:
-    """Decides as the planner does for an unknown machine, and as many answers as are wanted."""
+    """Plans as for a machine without measurements, with as many answers as are wanted."""
     return plan(hardware, Profile(), Backlog(), demand)

@@ -1,6 +1,7 @@
-"""What a load is planned by: the settings in force, what is free of the machine, and what competes with the model.
+"""Gathers what a load is planned by: the settings in force, what is free of the machine, and what competes with it.
 
-load_plan.py decides from values; here they are gathered, each time again, since all of them change. Nothing is loaded.
+load_plan.py decides from values; they are gathered here anew for each plan, since all of them change. Nothing is
+loaded.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from engine.memory.room import headroom_bytes, left_bytes
 
 
 def nothing_beside(demand: Demand) -> Demand:
-    """The model alone, with nothing that competes with it."""
+    """Adds nothing that competes with the model."""
     return demand
 
 
 def nothing_else(given_up: tuple[Rung, ...]) -> tuple[Rung, ...]:
-    """What was given up once stays given up."""
+    """Gives up nothing beyond what is given up already."""
     return given_up
 
 
@@ -34,10 +35,10 @@ def nothing_else(given_up: tuple[Rung, ...]) -> tuple[Rung, ...]:
 class LoadPlanner:
     """Plans loads of one model; on the generation thread, except `demand`.
 
-    `data_folder` tells which disk is asked for free space, `planning` places a model, and `beside` adds to its demand
-    what competes with it. `takes_turns`: its memory may be another model's between two tokens. `needed_cells` are those
-    of the requests under way, now and for a while. `done_without` returns what is done without by now, given what the
-    plan in force gave up.
+    `data_folder` is on the disk that is checked for free space, `planning` places a model, and `beside` adds to its
+    demand what competes with it. `takes_turns`: another model may get its memory between two tokens. `needed_cells` are
+    the cells that the requests under way need now and for a while. `done_without` returns the rungs that are given up
+    by now, given those that the plan in force gave up.
     """
 
     settings: Callable[[], Settings]
@@ -50,20 +51,20 @@ class LoadPlanner:
     done_without: Callable[[tuple[Rung, ...]], tuple[Rung, ...]] = nothing_else
 
     def another(self) -> LoadPlanner:
-        """A planner for one more model, which need not share its memory yet."""
+        """Returns a planner for one more model, which need not share its memory yet."""
         return replace(self, takes_turns=False, needed_cells=0, done_without=nothing_else)
 
     def hardware(self) -> Hardware:
-        """What the machine has, with its devices as they were at the last look."""
+        """Probes the machine; its devices are as they were last probed."""
         return probe(self.data_folder, self.shared.devices)
 
     def hardware_now(self) -> Hardware:
-        """The same with its devices looked at again: a failed allocation may show that others have taken memory."""
+        """Probes the machine and its devices: after a failed allocation, other programs may have taken memory."""
         self.shared.look_at_devices()
         return self.hardware()
 
     def plan(self, path: Path, n_gpu_layers: int | None) -> LoadPlan:
-        """How a model would be loaded now.
+        """Plans how a model would be loaded now.
 
         Raises:
             ModelError: Its header cannot be read.
@@ -72,7 +73,7 @@ class LoadPlanner:
         return plan_load(path, self.settings(), self.hardware(), n_gpu_layers, self.planning, beside)
 
     def placed_again(self, plan: LoadPlan, needed_cells: int = 0) -> LoadPlan:
-        """The present plan of a model that has to be read again; it does without what is done without now.
+        """Returns the present plan of a model that has to be read again, without what is given up by now.
 
         Nothing is conceded that would leave fewer cells than the `needed_cells` of a request under way.
         """
@@ -85,37 +86,37 @@ class LoadPlanner:
         return replace(plan.placed(placement), demand=demand, given_up=given_up)
 
     def as_of_now(self, plan: LoadPlan) -> LoadPlan:
-        """The plan of a loaded model with the losses that the user allows by now, and without what is done without now.
+        """Returns a loaded model's plan with the losses that the user allows now, and without what is given up by now.
 
-        Loading less is planned from it.
+        It is the basis of plans that load less.
         """
         wishes = replace(plan.demand.wishes, may_lose=self.settings().memory.may_lose)
         return replace(plan, demand=replace(plan.demand, wishes=wishes), given_up=self.done_without(plan.given_up))
 
     def demand(self, plan: LoadPlan) -> Demand:
-        """What a loaded model wants under the settings in force, and what competes with it."""
+        """Returns what a loaded model wants under the settings in force, and what competes with it."""
         demand = replace(plan.demand_by(self.settings()), least_cells=self.needed_cells)
         return self._with_all(plan.path, demand)
 
     def room_bytes(self, plan: LoadPlan) -> int:
-        """Free memory for more of a loaded model, within the budget; below 0: others take too much."""
+        """Returns the free memory for more of a loaded model, within the budget; below 0 others take too much."""
         demand, hardware = self.demand(plan), self.hardware()
-        # What is bound to come counts as if it were there, unless it would find no room even if all spare weights left.
+        # Memory that is certain to be taken counts as taken, unless it would not fit even if all spare weights left.
         room_bytes = self._room_bytes(hardware, demand)
         if room_bytes + self.shared.ledger.held_bytes("ram", SPARE_OWNER) >= 0:
             return room_bytes
         return self._room_bytes(hardware, without_what_comes(demand))
 
     def headroom_bytes(self) -> int:
-        """The part of memory that is left to others."""
+        """Returns how much memory is left to other programs."""
         return headroom_bytes(self.hardware())
 
     def disk_room(self) -> int:
-        """How much of the disk may hold what is kept."""
+        """Returns how much of the disk kept KV may use."""
         return disk_room(self.settings().generation, self.hardware())
 
     def budgets(self) -> Budgets:
-        """The user's budgets."""
+        """Returns the user's budgets."""
         memory = self.settings().memory
         return Budgets(memory.gpu_budget_bytes, memory.ram_budget_bytes, memory.disk_budget_bytes)
 

@@ -1,4 +1,4 @@
-"""A model that is loaded and ready to answer: its context and cells, what keeps them, and the loop that uses them.
+"""A model that is loaded and ready to answer: its context and cells, the keeper of its KV, and its step loop.
 
 Made, used and closed on the generation thread.
 """
@@ -25,19 +25,20 @@ from engine.generation.trail import KeptTrail
 from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
 
-# Attention passes over all cells, whoever holds them: 18,000 that were not used made reading twice as slow, and loading
-# from memory takes milliseconds. So only KV that is likely to be shared lies in cells.
+# Attention passes over all cells, whoever holds them: 18,000 unused ones made reading twice as slow, while loading KV
+# from memory takes milliseconds. So only KV that is likely to be shared stays in cells.
 KEPT_CELLS_SHARE = 1 / 8
-# What memory has no room for would be read again: this much may lie there or in cells. Running answers come first.
+# What memory has no room for would be computed again: so memory and cells together may hold up to this much. Running
+# answers come first.
 KEPT_HERE_SHARE, MOST_KEPT_HERE = 3 / 4, 4096
-# Beyond this, what no user has asked for would push out what a user has.
+# Beyond this, KV that no user has asked for would evict KV that a user has.
 ROOM_SHARE = 0.8
-# Nodes that are written at a time while idle.
+# How many nodes are written at a time while idle.
 FLUSHED_AT_ONCE = 4
 
 
 def cells_to_keep_in(num_cells: int, shape: ModelShape, ram_bytes: int) -> int:
-    """How many cells may hold KV that no answer uses, given this much memory for such KV."""
+    """Returns how many cells may hold KV that no answer uses, given this much memory for such KV."""
     in_ram = ram_bytes // max(1, shape.kv_bytes(1))
     return max(int(num_cells * KEPT_CELLS_SHARE), min(int(num_cells * KEPT_HERE_SHARE), MOST_KEPT_HERE) - in_ram)
 
@@ -47,9 +48,9 @@ class LoadedModel:
     """A loaded model; `plan` is how it is placed now.
 
     `context_leases` are the context's in the ledger. `ahead_from_seconds`: prompts are read ahead while a search goes
-    on for at least this long, where that is of any use. `keeps_in_cells`: KV may lie in cells that no answer needs.
-    `stream` holds the layers in memory and reads the others; None where the system does. `copied` are weights in the
-    processor's order, where they can leave memory.
+    on for at least this long, if the model can reuse that. `keeps_in_cells`: KV may stay in cells that no answer needs.
+    `stream` holds some layers in memory and reads the others; None if the system manages them. `copied` are weights in
+    the processor's order, if they can leave memory.
     """
 
     plan: LoadPlan
@@ -71,48 +72,48 @@ class LoadedModel:
         return self.plan.shape
 
     def reads_ahead(self, left_seconds: float) -> bool:
-        """Whether a prompt is read while the search for its passages takes `left_seconds` more."""
+        """Returns whether a prompt is read while the search for its passages takes `left_seconds` more."""
         return self.keeps_beginnings and left_seconds >= self.ahead_from_seconds
 
     @property
     def peek(self) -> Peek | None:
-        """How much of a prompt's beginning is kept; None where only whole sequences are."""
+        """Returns how much of a prompt's beginning is kept; None if only whole sequences are."""
         return self.keeper.peek if self.keeps_beginnings else None
 
     @property
     def trail(self) -> KeptTrail | None:
-        """The same, one segment after the other."""
+        """The same, segment by segment."""
         return self.keeper.trail()
 
     @property
     def keeps_beginnings(self) -> bool:
-        """Whether one prompt can reuse the beginning of another, and read on after it."""
+        """Whether a prompt can reuse the beginning of another and continue after it."""
         return not self.keeper.keeps_whole
 
     @property
     def has_disk_room(self) -> bool:
-        """Whether more can be kept without something else having to leave."""
+        """Whether more can be kept on disk without evicting anything."""
         return self.files.held_bytes < self.files.budget_bytes * ROOM_SHARE
 
     def apply(self, ram_bytes: int) -> None:
-        """Bounds what is kept in cells and memory."""
+        """Bounds the KV that is kept in cells and memory."""
         kept_cells = cells_to_keep_in(self.context.num_cells, self.shape, ram_bytes) if self.keeps_in_cells else 0
         self.keeper.set_budgets(kept_cells, ram_bytes)
 
     def documents(self) -> frozenset[int]:
-        """The documents of which something is kept."""
+        """Returns the documents of which something is kept."""
         return self.keeper.tree.documents()
 
     def forget(self, documents: Collection[int]) -> None:
-        """Drops everything kept that holds text of these documents."""
+        """Drops all kept KV with text of these documents."""
         self.keeper.forget(documents)
 
     def flush(self) -> bool:
-        """Writes some of what is kept to disk; False when all of it is there."""
+        """Writes some of the kept KV to disk; returns False once all of it is there."""
         return self.keeper.flush(FLUSHED_AT_ONCE) > 0 or self.keeper.is_behind
 
     def counters(self) -> dict[str, float]:
-        """Rates and gauges for the Memory page, by name."""
+        """Returns rates and gauges for the Memory page, by name."""
         loop = self.loop.counters()
         figures: dict[str, float] = {
             "tokens_per_s": loop.tokens_per_second,
@@ -131,23 +132,23 @@ class LoadedModel:
             figures["streamed_bytes_total"] = streamed.read_bytes
             figures["streaming_seconds_total"] = streamed.reading_seconds
             figures["streaming_waited_seconds_total"] = streamed.waited_seconds
-        # By question; cells that several share count for each.
+        # Cells that several questions share count for each.
         figures |= {f"kv_cells_of:{request}": float(cells) for request, cells in loop.cells_by_request}
         if loop.drafted_tokens:
             figures["drafts_accepted_ratio"] = loop.accepted_tokens / loop.drafted_tokens
         return figures | self._kept()
 
     def close(self, keeping_seconds: float) -> None:
-        """Gives everything back; what is kept is written to disk first, as much as there is time for."""
+        """Frees everything; kept KV is written to disk first, as far as time permits."""
         close_all(self.loop.close, partial(self.keeper.close, keeping_seconds), self.context.close, self.close_weights)
 
     def abandon(self) -> None:
-        """Like `close`, but writes nothing: something went wrong, possibly with what is in the cells."""
+        """Frees everything like `close`, but writes nothing: what failed may have damaged the cells."""
         self.keeper.write_nothing()
         close_all(self.loop.close, self.keeper.abandon, self.context.close, self.close_weights)
 
     def close_weights(self) -> None:
-        """Frees the weights, which no context may use any more. A second call does nothing."""
+        """Frees the weights; no context may use them any more. A second call does nothing."""
         parts = [part.close for part in (self.stream, self.copied) if part is not None]
         close_all(*parts, self.model.close)
 

@@ -1,8 +1,8 @@
-"""Loads and frees the model, publishes that, and enters every byte of it in the ledger.
+"""Loads and frees a model, publishes that, and enters every byte of it in the ledger.
 
-At most one model is loaded. What it gets is decided before anything is loaded (load_planner.py), unless the user chose;
-building.py carries it out, and instance.py holds it until it is freed. What models have read is kept in a folder that
-all of them share.
+A loader has at most one loaded model. Its placement is decided before anything is loaded (load_planner.py), unless the
+user chose it; building.py carries it out, and instance.py holds the model until it is freed. All models keep KV in one
+shared folder.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from engine.memory.placement import Placement
 from engine.phases import Phases
 
 MIN_PROGRESS_STEP = 0.05
-# How long closing waits for what is kept to be written. The window ends an engine that takes longer than 3 s.
+# How long closing waits for kept KV to be written. The window ends an engine that takes longer than 3 s.
 KEEPING_SECONDS = 2.0
-# Waits until there is room for what is placed, unless the load is given up.
+# Waits until there is room for the placement, unless the load is given up.
 MakeRoom = Callable[[Placement, Callable[[], bool]], None]
 
 
 class ModelLoader:
-    """Loads and frees models on the generation thread: `instance` is the one that is loaded, if any.
+    """Loads and frees models on the generation thread: `instance` is the loaded one, if any.
 
-    Other threads may read what it says of the model, and call `abandon_loading` and `close`. `decision` says where the
-    model's layers are, `pending` which settings wait for the next load, `problem` why less is kept of what it reads
-    than could be; "" where there is nothing to say.
+    Other threads may read its properties, and call `abandon_loading` and `close`. `decision` says where the model's
+    layers are, `pending` which settings wait for the next load, `problem` why less KV is kept than could be; each is
+    "" if there is nothing to say.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class ModelLoader:
         phases: Phases | None = None,
         make_room: MakeRoom = lambda placement, is_given_up: None,
     ) -> None:
-        """Prepares; files of kept KV are scanned when they are first needed.
+        """Loads nothing yet; files of kept KV are scanned when they are first needed.
 
         Args:
-            planner: Decides what a model gets.
+            planner: Decides the placement of a model.
             publish: Where events go.
             phases: Reports that loading takes a while.
-            make_room: Makes what competes with a model match its plan, before it is loaded.
+            make_room: Makes whatever competes with a model shrink to the model's plan, before it is loaded.
         """
         self.planner, self._shared, self._publish = planner, planner.shared, publish
         self.share = LedgerShare(planner.shared.ledger)
@@ -73,20 +73,20 @@ class ModelLoader:
         self._wanted: tuple[Path, int | None] | None = None
         self._abandoned, self._is_closing = threading.Event(), threading.Event()
         self._closes_by = float("inf")
-        # Whether it is the model of all questions that name none.
+        # Whether this model answers the questions that name none.
         self.is_chosen = True
-        # Called now and then by a load, on its thread.
+        # Called regularly during a load, on the same thread.
         self.while_loading: Callable[[], None] = lambda: None
 
     @property
     def loaded_now(self) -> LoadedModel | None:
-        """What answers now; None for extractive answers."""
+        """The model that answers now; None for extractive answers."""
         instance = self.instance
         return instance.loaded if instance is not None else None
 
     @property
     def placement(self) -> Placement | None:
-        """Where the loaded model lies now; None without one."""
+        """The placement of the loaded model; None without one."""
         loaded = self.loaded_now
         return loaded.plan.placement if loaded is not None else None
 
@@ -98,8 +98,8 @@ class ModelLoader:
 
     @property
     def decision(self) -> str:
-        """Where the layers of the model are that is loaded, or is being loaded."""
-        # In this order: the attempt's plan is dropped only when the model is there.
+        """Where the layers of the model are, or will be once it is loaded."""
+        # Read in this order, because a load drops the attempt's plan only once the model is set.
         attempted, loaded = self._attempted, self.loaded_now
         plan = loaded.plan if loaded is not None else attempted
         return plan.sentence if plan is not None else ""
@@ -112,37 +112,37 @@ class ModelLoader:
 
     @property
     def problem(self) -> str:
-        """Why less is kept of what is read than could be, in a sentence; "" where nothing is wrong."""
+        """Why less KV is kept than could be, in a sentence; "" if nothing is wrong."""
         return self._shared.problem
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The graphics cards, and what was free of them at the last look."""
+        """The graphics cards, with their free memory when they were last probed."""
         return self._shared.devices
 
     def tell_when_scanned(self, tell: Callable[[], None]) -> None:
-        """Has `tell` called, on another thread, once all files that earlier runs kept are known."""
+        """Sets `tell`, which is called on another thread once all files of earlier runs are known."""
         self._shared.tell_when_scanned = tell
 
     def look_at_devices(self) -> None:
-        """Asks ggml which GPUs there are and how much of them is free."""
+        """Asks ggml which GPUs there are, and how much of their memory is free."""
         self._shared.look_at_devices()
 
     def begin(self) -> None:
-        """A model that is chosen from now on replaces the one that is loaded next.
+        """Lets a choice from now on abandon the next load; earlier ones are disregarded.
 
-        Called before others make way for it, and before the model before is written to disk, which takes a while.
+        Called before other models leave for it and before the KV of the previous model is written, which takes a while.
         """
         self._abandoned.clear()
 
     def load(self, path: Path, n_gpu_layers: int | None) -> None:
-        """Makes `path` the model that answers; the one before is freed first.
+        """Makes `path` the model that answers; the previous one is freed first.
 
         Raises:
             LoadAbandoned: Another model was chosen meanwhile.
-            ModelError: It cannot be loaded; published as the model's state as well.
+            ModelError: It cannot be loaded; this is also published as the model's state.
         """
-        # The loop over memory starts again with it (adapting.py): what was given up by then is taken back.
+        # The adaptation to memory starts over with a new model (adapting.py), so what it had given up is restored.
         self._shared.keeps_in_cells, self._shared.sets_aside_on_disk = True, False
         self.unload()
         self._wanted = (path, n_gpu_layers)
@@ -152,7 +152,7 @@ class ModelLoader:
         except ModelError as error:
             self._free()
             if self._abandoned.is_set() and not self.is_closing:
-                # Nothing has failed; but the other model's state does not say that this one is no longer being loaded.
+                # Nothing failed, but the state of the other model does not end the "loading" state of this one.
                 self._publish(ModelStateChanged("none", str(path), path.stem))
                 raise LoadAbandoned(f"{path.name} was not loaded: another model was chosen meanwhile.") from error
             sentence = f"{error.sentence} {error.way_out}".strip()
@@ -165,9 +165,9 @@ class ModelLoader:
         self.instance.obey()
         self.tell()
 
-    def reset_failures(self) -> None:
-        """Lets the next load try whatever came of earlier ones, because a user wants it."""
-        self._shared.reset_failures()
+    def reset_failures(self, model: Path) -> None:
+        """Lets the next load of this model try what failed before, because a user wants it."""
+        self._shared.reset_failures(model)
 
     def load_when_needed(self, path: Path, n_gpu_layers: int | None) -> None:
         """Makes `path` the model that the next question loads."""
@@ -175,22 +175,22 @@ class ModelLoader:
         self._wanted = (path, n_gpu_layers)
 
     def start_over(self) -> None:
-        """Frees a model with which something went wrong; the next question loads it again."""
+        """Frees a model that failed; the next question loads it again."""
         if self.instance is not None:
             broken, self.instance = self.instance, None
             close_all(broken.loaded.abandon, self._free)
 
     def unload(self) -> None:
-        """Frees the model; answers are quotes from then on. Nothing is published of a model that was not chosen."""
+        """Frees the model, so that answers are quotes. Nothing is published for a model that is not the chosen one."""
         was_wanted, self._wanted = self._wanted is not None, None
         if self.instance is not None:
             self._free()
         if was_wanted and self.is_chosen:
-            # Even after a load that failed: its sentence would otherwise stay on show.
+            # Also after a failed load, whose sentence would otherwise stay visible.
             self._publish(ModelStateChanged("none"))
 
     def forget_removed(self, known: Callable[[Collection[int]], Collection[int]]) -> None:
-        """Drops what is kept, in memory or on disk, of documents that are not in the library."""
+        """Drops KV, in memory and on disk, of documents that are no longer in the library."""
         if not self._shared.has_files:
             return
         held, loaded = self._cache_files().documents(), self.loaded_now
@@ -203,12 +203,12 @@ class ModelLoader:
             self._cache_files().forget(gone)
 
     def apply_settings(self) -> None:
-        """Makes bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
+        """Applies the settings for kept KV and for reading ahead; the others wait for the next load."""
         if self.instance is not None and not self.instance.standby.is_folded:
             self.instance.apply_settings()
 
     def bound_files(self) -> bool:
-        """Bounds the files of all models by what is planned for this one; returns whether that bound is new.
+        """Bounds the files of all models by the plan for this one; returns whether the bound has changed.
 
         Without a plan in force, the settings give the bound.
         """
@@ -220,22 +220,22 @@ class ModelLoader:
         return files.budget_bytes != before
 
     def keep_in_cells(self, may_lie: bool) -> None:
-        """Whether what was read may lie in cells that no answer needs; else it leaves them for memory."""
+        """Sets whether KV may stay in cells that no answer needs; otherwise it moves from there to memory."""
         self._shared.keeps_in_cells = may_lie
         if self.instance is not None:
             self.instance.obey()
 
     def hot_passages(self) -> Hot:
-        """What was hot before the last restart, as far as that is known."""
+        """Reads what was hot before the last restart, as far as that is known."""
         content = cache_io.read_small(self._shared.kept_folder / hot_file.NAME, hot_file.MAX_BYTES)
         return hot_file.decode(content)
 
     def keep_hot(self, hot: Hot) -> None:
-        """Writes down what is hot, for the time after the next restart."""
+        """Saves what is hot for the time after the next restart."""
         self._cache_files().keep_beside(hot_file.NAME, partial(hot_file.encode, hot))
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
-        """Whether answers that had to leave their cells are kept on disk instead of in memory."""
+        """Sets whether answers that had to leave their cells are kept on disk instead of in memory."""
         self._shared.sets_aside_on_disk = is_on_disk
         if self.instance is not None:
             self.instance.obey()
@@ -244,23 +244,23 @@ class ModelLoader:
     # --- with other models (pool.py) ---
 
     def another(self) -> ModelLoader:
-        """A loader of one more model, which shares with this one what all models share."""
+        """Returns a loader for one more model, with the same shared resources."""
         other = ModelLoader(self.planner.another(), self._publish, self._phases, self._make_room)
         other.is_chosen, other.while_loading = False, self.while_loading
         return other
 
     @property
     def wanted_layers(self) -> int | None:
-        """How many layers were chosen for a device; None where the plan chooses."""
+        """How many layers the user chose for a device; None if the plan decides."""
         return self._wanted[1] if self._wanted is not None else None
 
     @property
     def wanted(self) -> Path | None:
-        """The model that answers, loaded or not; None for quotes."""
+        """The model that answers, loaded or not yet; None for quotes."""
         return self._wanted[0] if self._wanted is not None else None
 
     def tell(self) -> None:
-        """Publishes the state of the model, for a user who has chosen it while it was loaded already."""
+        """Publishes the state of the model, for a user who chose a model that was already loaded."""
         loaded = self.loaded_now
         if loaded is None:
             self._publish(ModelStateChanged("none"))
@@ -276,13 +276,13 @@ class ModelLoader:
             self._publish(ModelStateChanged("none", str(plan.path), plan.shape.name))
 
     def abandon_loading(self) -> None:
-        """Makes a load that is under way give up (from any thread)."""
+        """Makes a load under way give up (from any thread)."""
         self._abandoned.set()
 
     def close(self) -> None:
-        """Makes a load that is under way give up, and every later one at once (from any thread).
+        """Makes a load under way give up, and every later one at once (from any thread).
 
-        This starts the time limit for writing what is kept. A second call does nothing.
+        This starts the time limit for writing kept KV. A second call does nothing.
         """
         if not self.is_closing:
             self._closes_by = time.monotonic() + KEEPING_SECONDS
@@ -294,14 +294,14 @@ class ModelLoader:
         return self._is_closing.is_set()
 
     def end(self) -> None:
-        """Frees the model; waits a while for what is kept of it to be written, and drops the rest."""
+        """Frees the model; waits for its KV to be written for as long as `close` allows, and drops the rest."""
         self.close()
         self.unload()
         self._shared.close(self._keeping_seconds)
 
     @property
     def _keeping_seconds(self) -> float:
-        """How long writing what is kept may still take."""
+        """How long writing kept KV may still take."""
         return max(0.0, min(KEEPING_SECONDS, self._closes_by - time.monotonic()))
 
     @property
@@ -310,7 +310,7 @@ class ModelLoader:
 
     def _load(self, path: Path, n_gpu_layers: int | None) -> ModelInstance:
         if self._is_given_up:
-            # Otherwise it would notice only when a slow disk has given its header.
+            # Otherwise it would notice only after reading the header, from a disk that may be slow.
             raise ModelLoadFailed(f"{path.name} was not loaded: it is not wanted any more.")
         planner, shared = self.planner, self._shared
         if shared.devices:
@@ -328,7 +328,7 @@ class ModelLoader:
             ),
         )
         if (unpacked := loaded.plan.unpacked) is not None:
-            # What was written of it is off the disk by now.
+            # The incomplete copy has been deleted by now, so this is the free space without it.
             shared.not_packed[path] = None if unpacked == "for_good" else planner.hardware().disk_free_bytes
         if not loaded.plan.demand.can_copy_streamed:
             shared.not_copied.add(path)
@@ -358,12 +358,12 @@ class ModelLoader:
         return self._shared.files(self.planner.disk_room)
 
     def _goes_on(self) -> bool:
-        """Asked now and then while a load takes its time."""
+        """Returns whether to continue loading; called regularly during a load."""
         self.while_loading()
         return not self._is_given_up
 
     def _reads_on(self, _: float) -> bool:
-        """Asked now and then while weights of a model with requests under way are read again."""
+        """Returns whether to continue reading the weights of a model with requests under way; called regularly."""
         self.while_loading()
         return not self.is_closing
 
@@ -372,7 +372,7 @@ class ModelLoader:
 
         def on_progress(fraction: float) -> bool:
             nonlocal shown
-            # Where it could not be had as planned, it is loaded once more.
+            # The fraction falls when the model is loaded once more, because the first way failed.
             shown = min(shown, fraction)
             if fraction - shown >= MIN_PROGRESS_STEP:
                 shown = fraction

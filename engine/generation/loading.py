@@ -1,7 +1,7 @@
-"""Loads a model as planned, or with less: when an allocation fails, one thing more is done without, and published.
+"""Loads a model as planned, or less of it: after a failed allocation, one more rung is given up, and published.
 
 Each attempt is marked on disk (load_trials.py). A mark that an earlier process left means one rung lower from the
-start: an allocation that fails on a device may end the process instead of raising an error.
+start: a failed allocation on a device may end the process instead of raising an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """How a model is loaded: `begin` gets each attempt's plan, `build` makes it; `is_given_up` once it is unwanted."""
+    """How a model is loaded: `begin` gets each attempt's plan, `build` carries it out; `is_given_up` stops trying."""
 
     trials: LoadTrials
     hardware: Callable[[], Hardware]
@@ -59,7 +59,7 @@ def load(plan: LoadPlan, attempts: Attempts) -> LoadedModel:
 
 
 def _lower_after_deaths(plan: LoadPlan, attempts: Attempts) -> LoadPlan:
-    """Goes one rung lower for each time that the process ended over this model."""
+    """Goes one rung lower for each time that this model ended the process."""
     told = plan.given_up
     for _ in range(attempts.trials.deaths_of(plan.path)):
         plan = plan.one_lower(attempts.hardware(), attempts.planning) or plan

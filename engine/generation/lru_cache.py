@@ -1,4 +1,4 @@
-"""A cache of what was recently made of objects, by their identity: comparing prompts would take the longest of all."""
+"""A cache of recent results by the identity of their input: comparing prompts would take longer than anything else."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Made = TypeVar("Made")
 
 
 class LruCache(Generic[Key, Made]):
-    """At most `most` entries; the least recently used leaves first. Used by one thread."""
+    """A cache of at most `most` entries; the least recently used one leaves first. Used by one thread."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        # Holds the object that the key identifies: its id cannot be reused while it is held here.
+        # Keeps the object alive that the key identifies, so that its id cannot be reused.
         self._known: dict[Key, tuple[object, Made]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
     def of(self, key: Key, kept_alive: object, make: Callable[[], Made]) -> Made:
-        """What was made under `key`, ids of `kept_alive` or of its parts; made now if it is not known."""
+        """Returns the entry of `key` (ids of `kept_alive` or its parts), which is made if it does not exist."""
         known = self._known.pop(key, None) or (kept_alive, make())
         self._known[key] = known
         if len(self._known) > self._most:

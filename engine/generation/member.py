@@ -1,4 +1,4 @@
-"""A member of the pool: one model, its loader, the questions it answers, and since when these wait for its turn."""
+"""A member of the pool: a model, its loader, the questions it answers, and how long these have waited for its turn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
 from engine.looking_again import FoundAgain
 
-# A common disk's rate for weights, used until a switch was measured.
+# The usual rate of reading weights from a disk, until a switch has been measured.
 _USUAL_BYTES_PER_S = 1.5e9
 # The weight of earlier steps in the remembered step time.
 _MEMORY = 0.8
@@ -25,31 +25,31 @@ class Member:
     """A model of the pool with its loader and the questions it answers. On the generation thread.
 
     `since`: when its last turn was, or when the first question came that has waited since then. `is_named`: questions
-    have named it, instead of just being for the chosen model.
+    have named it, instead of being for the chosen model.
     """
 
     loader: ModelLoader
     under_way: UnderWay
     since: float = 0.0
     asked_at: float = 0.0
-    # Seconds of a step that writes, and of a prompt to be read; and seconds of reading since the last prompt was read.
+    # Seconds of a step of writing, seconds to read a prompt, and seconds of reading since the last prompt was complete.
     step_seconds: float = 0.1
     prompt_seconds: float = 1.0
     reading_seconds: float = 0.0
     switch_seconds: float = 0.0
     is_named: bool = False
-    # Whether it wanted a turn at the last look.
+    # Whether it wanted a turn when it was last checked.
     is_waiting: bool = False
-    # More evidence for its answers, for its next step.
+    # More evidence for its answers, to be taken in at its next step.
     found: list[FoundAgain] = field(default_factory=list)
 
     def found_again(self, found: FoundAgain) -> None:
-        """Notes that more was found for one of its answers; it is taken in at its next turn."""
+        """Stores what was found for one of its answers until its next turn."""
         self.found.append(found)
 
     @property
     def instance(self) -> ModelInstance | None:
-        """The loaded model, in memory or not."""
+        """The loaded model, whether it is in memory or not."""
         return self.loader.instance
 
     @property
@@ -78,7 +78,7 @@ class Member:
 
     @property
     def missing_bytes(self) -> int:
-        """Weights that are read when it comes back."""
+        """Weights that have to be read when it comes back."""
         return instance.standby.missing_bytes(instance.loaded) if (instance := self.instance) is not None else 0
 
     @property
@@ -92,7 +92,7 @@ class Member:
         return self.loader.planner.room_bytes(self.loaded.plan) if self.loaded is not None else 0
 
     def enter(self, *, is_planned_for: bool) -> None:
-        """Records its holdings in the ledger as the planned model's, or as those of one that waits."""
+        """Marks its bytes in the ledger as those of the model that memory is planned for, or of one that waits."""
         share, loaded = self.loader.share, self.loaded
         if is_planned_for:
             share.go_on()
@@ -102,49 +102,49 @@ class Member:
 
     @property
     def uses_device(self) -> bool:
-        """Whether layers of it lie on a graphics card, which they leave only with the whole model."""
+        """Whether layers of it are on a graphics card; these leave only with the whole model."""
         return self.loaded is not None and self.loaded.plan.placement.n_gpu_layers > 0
 
     @property
     def path(self) -> str:
-        """Its file; "" where answers are quotes."""
+        """Its file; "" if answers are quotes."""
         return str(self.loader.wanted or "")
 
     @property
     def is_wanted_by_name(self) -> bool:
-        """Whether it stays although another is chosen."""
+        """Whether it stays in the pool although another model is chosen."""
         return self.is_named or len(self.under_way) > 0
 
     @property
     def seconds_to_switch(self) -> float:
-        """What getting it into memory takes where it shares that with others: as measured, or by a guess."""
+        """The seconds to get it into memory if it takes turns there, as measured or estimated; otherwise 0."""
         if self.loaded is None or not self.loader.planner.takes_turns:
             return 0.0
         return self.switch_seconds or (self.removable_bytes + self.missing_bytes) / _USUAL_BYTES_PER_S
 
     @property
     def wants_turn(self) -> bool:
-        """Whether there is anything to compute that a request waits for."""
+        """Whether it has anything to compute that a request waits for."""
         loaded = self.loaded
         return self.under_way.is_busy or (loaded is not None and loaded.loop.is_asked)
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to compute, including the last token of an answer whose question has ended."""
+        """Whether it has anything to compute, including the last token of an answer that has ended."""
         loaded = self.loaded
         return self.under_way.is_busy or (loaded is not None and loaded.loop.has_work)
 
     def look(self, asked: Sequence[Asked], targets: Targets, now: float, *, is_in_front: bool) -> Waiting | None:
-        """Notes since when it has waited, and returns what for; None where there is nothing to compute.
+        """Updates since when it has waited, and returns what it waits for; None if there is nothing to compute.
 
         Args:
             asked: Its questions that have not begun.
             targets: What readers are promised.
-            now: Seconds of the clock of `since`.
+            now: The present time on the clock of `since`.
             is_in_front: Whether it is its turn.
         """
         is_wanted = bool(asked) or (self.has_work if is_in_front else self.wants_turn)
-        # A model does not wait while there is nothing to wait for, nor while it is its turn.
+        # A model does not wait while it has nothing to compute, nor during its turn.
         has_waited_since = is_wanted and self.is_waiting and not is_in_front
         if not has_waited_since:
             self.since = now
@@ -173,7 +173,7 @@ class Member:
         )
 
     def note_step(self, seconds: float, now: float, *, is_reading: bool, num_read: int = 0) -> None:
-        """Notes a step's seconds, and how many prompts it has read to their end."""
+        """Learns from the seconds of a step, in which `num_read` prompts became complete."""
         self.asked_at = now
         if not is_reading:
             self.step_seconds = _MEMORY * self.step_seconds + (1 - _MEMORY) * seconds
@@ -184,5 +184,5 @@ class Member:
             self.prompt_seconds = _MEMORY * self.prompt_seconds + (1 - _MEMORY) * of_each
 
     def note_switch(self, seconds: float) -> None:
-        """Notes how long it took to get it into memory instead of others."""
+        """Learns from how long it took to get it into memory instead of others."""
         self.switch_seconds = seconds if not self.switch_seconds else (self.switch_seconds + seconds) / 2

@@ -1,4 +1,4 @@
-"""Meters batches: each prompt's share of the time, what reading a prompt costs, and how fast answers are written."""
+"""Measures batches: each prompt's share of the time, the cost of reading a prompt, and how fast answers are written."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from engine.generation.counters import Tally
 from engine.generation.groups import Groups
 from engine.generation.prefill_profile import PrefillProfile
 
-# A pass of fewer tokens says little of how fast prompts are read.
+# A pass with fewer tokens says little about how fast prompts are read.
 _TELLING_TOKENS = 32
 # Tokens of a batch, sequences that go on writing after it, and seconds.
 NotePass = Callable[[int, int, float], None]
 
 
 class Metering:
-    """Takes in every computed batch; part of the step loop."""
+    """Records every computed batch; part of the step loop."""
 
     def __init__(self, groups: Groups, profile: PrefillProfile, tally: Tally, note_pass: NotePass | None) -> None:
         self._groups, self._profile, self._tally, self._note_pass = groups, profile, tally, note_pass
 
     def note(self, batch: Sequence[Work], seconds: float, *, has_piece: bool = False) -> None:
-        """Gives each prompt its share of the step's time; a batch of mostly one prompt shows what reading costs.
+        """Gives each prompt its share of the step's time; a batch of mostly one prompt shows the cost of reading.
 
-        Not if it `has_piece`, which is read while layers are: that took as long as the layers did.
+        Not if it `has_piece`: a piece of a prompt that was computed while layers were read takes as long as the layers.
         """
         total = sum(work.num_tokens + work.num_drafted for work in batch)
         for work in batch:
@@ -42,11 +42,11 @@ class Metering:
         self._tally.note_step(seconds)
 
     def _note_idle(self, batch: Sequence[Work], seconds: float) -> None:
-        """Counts the step as waiting for groups with cells whose kind got nothing computed, which raises their urgency.
+        """Counts the step as waiting time of groups with cells whose priority was not served, raising their urgency.
 
-        A group keeps that while it reads, a prompt or what a preemption threw away. An answer that advances by a token
-        does not starve: with all passes for others added up, a script's long answer would in the end be as urgent as a
-        person's, and could not be overtaken any more.
+        A group keeps its waiting time while it reads a prompt, or recomputes after a preemption. An answer that
+        advances by a token is not starving: if the time of all other passes added up, a script's long answer would
+        eventually be as urgent as a person's, and could no longer be overtaken.
         """
         served = {work.group.request.priority for work in batch}
         advanced = {id(work.group) for work in batch if work.wants_token}
@@ -58,7 +58,7 @@ class Metering:
 
 
 def _note_reading(work: Work, seconds: float) -> None:
-    """Counts each token of a prompt once: what a preemption threw away is computed again, and only that is counted."""
+    """Counts each token of a prompt once: of tokens that a preemption discarded, only the later computation counts."""
     group, end = work.group, work.sequence.num_computed
     before = max(0, end - work.num_tokens - group.cached_tokens)
     after = max(0, end - group.cached_tokens)

@@ -1,7 +1,7 @@
-"""llama.cpp behind small classes: `Model` (weights and vocabulary), and over it contexts (context.py) and samplers.
+"""Wraps llama.cpp in small classes: `Model` (weights and vocabulary) here, contexts (context.py) and samplers on top.
 
-One thread owns every call in here and there: concurrent calls crash. ctypes releases the GIL meanwhile.
-llama-cpp-python's high-level `Llama` serves one request at a time and hides the cells, so it is not used.
+One thread makes all calls, here and there: concurrent calls crash. ctypes releases the GIL during a call.
+llama-cpp-python's high-level `Llama` is not used, because it serves one request at a time and hides the cells.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _BUFFER = re.compile(r"(\S+)\s+(compute|output) buffer size\s*=\s*([\d.]+)\s*MiB
 _WEIGHTS = re.compile(r"(\S+) model buffer size\s*=\s*([\d.]+)\s*MiB")
 _CAN_BE_PACKED = re.compile(r"_Mapped$|^CPU_REPACK$")
 _ASSIGNED = re.compile(r"load_tensors: layer\s+(\d+) assigned to device (\S+?),")
-# Of each group of layers, all but one use a window that slides by the token (LLAMA_SWA_TYPE_STANDARD), and all keys and
-# values lie in llama.cpp's two caches of cells, one for each kind (llama_kv_cache_iswa).
+# In each group of layers, all but one have a window that slides token by token (LLAMA_SWA_TYPE_STANDARD), and all keys
+# and values are in llama.cpp's two KV caches, one for each kind of layer (llama_kv_cache_iswa).
 _PLAIN_WINDOWS = frozenset({"cohere2", "exaone4", "gemma2", "gemma3", "gemma3n", "gemma4", "gpt-oss"})
 
 
 class LlamaLog:
-    """llama.cpp's log lines, forwarded to ours; what a call reports of errors, buffers and devices is kept.
+    """Forwards llama.cpp's log to ours, and keeps what a call reports about errors, buffers and devices.
 
-    The first error says what is wrong, later ones only that something was. `layer_devices` counts the output head as
-    one more layer.
+    Only the first error is kept, because later ones merely say that something failed. `layer_devices` counts the
+    output head as one more layer.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class LlamaLog:
 
     @property
     def detail(self) -> str:
-        """The error, as the end of a sentence; "" where none was reported."""
+        """The error, as the end of a sentence; "" if none was reported."""
         return f" ({self.first_error})" if self.first_error else ""
 
     def begin(self) -> None:
@@ -77,7 +77,7 @@ class LlamaLog:
             self.first_error = line
         match = _BUFFER.search(line)
         if match:
-            # The output buffer lies on the first device of the others and has the same name.
+            # The output buffer is on the first device of the other buffers, and has the same name.
             name = match[1] if match[2] == "compute" else f"{match[1]} output"
             self.compute_buffers[name] = int(float(match[3]) * 2**20)
         if weights := _WEIGHTS.search(line):
@@ -103,30 +103,30 @@ def start_backend() -> None:
 
 
 class Copying:
-    """What llama.cpp copies of the weights into its own memory during one load, as its log reports."""
+    """Finds the weights that llama.cpp copies into its own memory during one load, from its log."""
 
     def __init__(self, packing: Packing | None) -> None:
-        # Weights that fit into freed memory would lie there, among other data, and could never leave it.
+        # Weights that fit into freed heap memory would be placed there, among other data, and could never leave.
         trim_heap()
         self._packing, self._before = packing, anonymous_ranges()
         self._known: Range | None = None
         self.problem: NotStreamable | None = None
 
     def num_bytes(self) -> int:
-        """Bytes of its buffers; 0 before they are made."""
+        """Returns the bytes of its buffers; 0 before they exist."""
         return file_pages.copied_bytes(native_log.weight_buffers)
 
     def where(self) -> Range | None:
-        """Where they lie, if that can be found out."""
+        """Returns the address range of the buffers, if it can be determined."""
         if self._known is None and self._is_on_processor():
             now = anonymous_ranges()
-            # As a whole, or next to what was there: the system joins adjacent ranges, and reuses addresses.
+            # They may have been merged with ranges that existed before, or have reused addresses.
             new_ranges = {*pages.appeared(self._before, now), *(set(now) - set(self._before))}
             self._known = range_of(sorted(new_ranges), self.num_bytes())
         return self._known
 
     def goes_on(self) -> bool:
-        """Called between two tensors; False where what was copied cannot be taken out of memory."""
+        """Packs what was copied so far; called between two tensors. False if it cannot be taken out of memory."""
         if self._packing is not None:
             try:
                 self._pack(self._packing)
@@ -138,7 +138,7 @@ class Copying:
 
     def _pack(self, packing: Packing) -> None:
         if any(not _CAN_BE_PACKED.search(name) for name in native_log.weight_buffers):
-            # Such as that of a matrix unit: there, weights do not lie as their tensors say.
+            # Such as that of a matrix unit, in which the layout of weights differs from their tensors.
             raise NotStreamable("On this processor weights lie in memory in an order that cannot be told.")
         if self.num_bytes():
             if (where := self.where()) is None:
@@ -168,14 +168,15 @@ class Model:
         self._vocab: Any = None
         self._tokenizer: Tokenizer | None = None
         self.is_repacked = is_repacked
-        # Where the files lie that this load has mapped, and the devices of the layers; the last is the output head's.
+        # The address ranges of the files that this load has mapped, and the devices of the layers; the last is the
+        # output head's.
         self.mappings: tuple[Mapping, ...] = ()
         self.layer_devices: dict[int, str] = {}
-        # What llama.cpp copied of the weights into its own memory, instead of computing where the file is mapped.
+        # Weights that llama.cpp copied into its own memory, instead of using the mapped file.
         self.copied_bytes = 0
-        # Whether that is in the order that the processor reads fastest.
+        # Whether these are in the order that the processor reads fastest.
         self.is_in_own_order = False
-        # Where that memory lies, if that can be found out; it is not written to once loaded.
+        # The address range of that memory, if it can be determined; it is not written to after loading.
         self.copied_range: Range | None = None
         self.load(n_gpu_layers, on_progress, is_repacked, packing)
 
@@ -186,34 +187,37 @@ class Model:
         is_repacked: bool = True,
         packing: Packing | None = None,
     ) -> None:
-        """Reads the weights, possibly again after this was closed: users of this object go on with it.
+        """Reads the weights, possibly again after `close`: users of this object continue with it.
 
-        What llama.cpp had made of the vocabulary, such as a grammar, has to be made again.
+        Objects that llama.cpp made from the vocabulary, such as a grammar, have to be made again.
 
         Args:
             n_gpu_layers: As llama.cpp counts; 0 keeps everything in RAM.
-            on_progress: Gets the share done (0…1); returning False abandons the load.
+            on_progress: Gets the fraction done (0…1); returning False abandons the load.
             is_repacked: Whether weights may be copied: into the order that the processor reads fastest, or, with some
-                layers on a device, into memory from which that copies fastest. Else they stay in the mapped file.
-            packing: Takes what is copied out of memory while more of it comes; it has to be read from there then.
+                layers on a device, into memory from which that copies fastest. Otherwise they stay in the mapped file.
+            packing: Moves copied weights out of memory while others are still being copied; they have to be read from
+                it
+                afterwards.
 
         Raises:
-            ModelLoadFailed: llama.cpp refused the file, ran out of memory, or was told to stop.
-            NotStreamable: What is copied could not be taken out of memory.
+            ModelLoadFailed: llama.cpp refused the file, ran out of memory, or was stopped.
+            NotStreamable: Copied weights could not be taken out of memory.
         """
         if self._handle is not None:
             self.close()
         params = llama.llama_model_default_params()
         params.n_gpu_layers = n_gpu_layers
         params.use_extra_bufts = is_repacked
-        # Without layers on a device, nothing should lie where a device copies it from: then nothing would be repacked.
+        # Without layers on a device, weights must not be put into memory that a device copies from: they would not be
+        # repacked.
         params.no_host = n_gpu_layers == 0
         if packing is not None or not is_repacked or not n_gpu_layers:
-            # By default llama.cpp maps no file from which an integrated graphics unit cannot copy, used or not.
+            # By default llama.cpp maps no file if an integrated GPU cannot copy from it, even if that GPU is not used.
             params.load_mode = llama.LLAMA_LOAD_MODE_MMAP
         elif self._is_shared_out(n_gpu_layers):
-            # Not mapped: then what stays in memory is page-locked, and a device that also computes long batches of
-            # those layers copies them two to three times as fast (an H100, 11 GB: 512 tokens in .45 s instead of 1.35).
+            # Without a mapping, the layers in memory are page-locked, and a device that computes long batches of them
+            # copies them two to three times as fast (an H100, 11 GB: 512 tokens in .45 s instead of 1.35).
             params.load_mode = llama.LLAMA_LOAD_MODE_NONE
         before, copying = current(), Copying(packing)
 
@@ -244,7 +248,7 @@ class Model:
             file_pages.read_singly(self.path, self.mappings)
 
     def _is_shared_out(self, n_gpu_layers: int) -> bool:
-        """Whether some layers are for a device with its own memory, and some are not."""
+        """Returns whether some layers, but not all, are for a device with its own memory."""
         if not 0 < n_gpu_layers <= read_shape(self.path).num_layers:
             return False
         return not any(device.shares_ram for device in probe_devices())
@@ -268,22 +272,22 @@ class Model:
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether, in some layers at least, a state of fixed size sums up all that was read."""
+        """Whether at least some layers have a recurrent state of fixed size."""
         return bool(llama.llama_model_is_recurrent(self._handle) or llama.llama_model_is_hybrid(self._handle))
 
     @property
     def can_share_prefixes(self) -> bool:
         """Whether a part of a sequence can be removed, copied and saved by itself.
 
-        Not where a state sums it up: such a sequence is kept and removed as a whole. Where some layers use a sliding
-        window, cells that have left it may be overwritten, and code that continues from an earlier position has to
-        check that all are there (`Context.has_window`); True only for models of which this is known.
+        Not with a recurrent state: such a sequence is kept and removed as a whole. With a sliding window in some
+        layers, cells outside of it may be overwritten, so code that continues from an earlier position has to check
+        that all of the window is there (`Context.has_window`); True only for models that are known to allow this.
         """
         return not self.is_recurrent and (not self.window_tokens or self._architecture in _PLAIN_WINDOWS)
 
     @property
     def window_tokens(self) -> int:
-        """How many of the last positions layers with a sliding window attend to; 0 where all attend to everything."""
+        """The size of the sliding window in positions; 0 if all layers attend to everything."""
         return int(llama.llama_model_n_swa(self._handle))
 
     @property
@@ -302,7 +306,7 @@ class Model:
         return self._metadata("general.architecture")
 
     def _metadata(self, key: str) -> str:
-        """A short value of the file's header, as text; "" where there is none."""
+        """Reads a short value from the file's header, as text; "" if there is none."""
         value = ctypes.create_string_buffer(64)
         size = llama.llama_model_meta_val_str(self._handle, key.encode(), value, len(value))
         return value.value.decode("utf-8", "replace") if size > 0 else ""
@@ -322,16 +326,16 @@ class Model:
         return int(llama.llama_vocab_bos(self._vocab))
 
     def special_text(self, token: int) -> str:
-        """How a control token is written in a template; "" where there is none."""
+        """Returns how templates write a control token; "" if there is none."""
         return self.piece(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
 
     def is_control(self, token: int) -> bool:
-        """Whether it is a control token and no text."""
+        """Returns whether a token is a control token instead of text."""
         return bool(llama.llama_vocab_is_control(self._vocab, token))
 
     @property
     def adds_space(self) -> bool:
-        """Whether a text is read with a space before its first word, as SentencePiece does (word_spaces.py)."""
+        """Whether the tokenizer puts a space before the first word of a text, like SentencePiece (word_spaces.py)."""
         return self._open_tokenizer.adds_space
 
     @property
@@ -343,15 +347,15 @@ class Model:
         return self.special_text(int(llama.llama_vocab_eos(self._vocab)))
 
     def tokenize(self, text: str, parse_special: bool = False) -> list[int]:
-        """Token ids of `text`, without beginning-of-text; see `Tokenizer.tokens`."""
+        """Tokenises `text` without a beginning-of-text token; see `Tokenizer.tokens`."""
         return self._open_tokenizer.tokens(text, parse_special)
 
     def piece(self, token: int, special: bool = False) -> bytes:
-        """The bytes a token stands for; a character may be spread over several tokens."""
+        """Returns the bytes of a token; a character may be spread over several tokens."""
         return piece(self._vocab, token, special)
 
     def ends(self, token: int) -> bool:
-        """Whether `token` ends the model's output."""
+        """Returns whether `token` ends the model's output."""
         return bool(llama.llama_vocab_is_eog(self._vocab, token))
 
     def close(self) -> None:

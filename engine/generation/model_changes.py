@@ -1,7 +1,7 @@
-"""Changes of loaded models: another is chosen, one rests, or one is placed otherwise; answers end first, or go on.
+"""Changes loaded models: chooses another, frees an unused one, or changes a placement; answers end first, or go on.
 
-All of these end a context, so each waits until answers that have just ended are kept; and choosing waits until those
-answers have ended of which the user has seen something. Of several requests, the newest counts.
+All of these end a context, so each waits until answers that have just ended are kept; choosing also waits until all
+answers have ended of which the user has seen a part. Of several requests, the newest counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.generation.under_way import reported_as
 
 log = logging.getLogger(__name__)
 
-# Before a context ends, answers that have just ended are kept first, for at most this many steps.
+# The end of a context waits at most this many steps for answers that have just ended to be kept.
 MOST_PUT_OFF = 4
 
 
@@ -29,24 +29,24 @@ class ModelChanges:
     """Carries out changes of models between two steps; on the generation thread."""
 
     def __init__(self, models: ModelPool, turns: Turns, publish: Publish, note_changed: Callable[[], None]) -> None:
-        """Begins with nothing to change.
+        """Starts with nothing to change.
 
         Args:
             models: The models that are changed.
-            turns: Knows which model was chosen, and which is to rest.
+            turns: Knows which model was chosen, and which is to be freed while unused.
             publish: Where events go.
-            note_changed: Called when a model has been changed, or could not be.
+            note_changed: Called after a change, or a failed one.
         """
         self._models, self._turns, self._publish, self._note_changed = models, turns, publish, note_changed
         self._placement: ApplyPlacement | None = None
         self._num_put_off = 0
 
     def want_placed(self, command: ApplyPlacement) -> None:
-        """Sets the placement to carry out next, replacing any that was wanted before."""
+        """Sets the placement to carry out next, replacing any earlier one."""
         self._placement = command
 
     def rest(self) -> None:
-        """Frees the model that was to rest, if it is loaded and not in use."""
+        """Frees the model that is to rest, if it is loaded and not in use."""
         rest, home = self._turns.take_rest(), self._models.members.home
         loaded = home.loaded
         if rest is None:
@@ -60,14 +60,14 @@ class ModelChanges:
                 self._turns.add(rest)
 
     def withdraw_unseen(self) -> None:
-        """Before the model is changed, takes back all answers that no reader has seen any of, for the next model."""
+        """Before a change of the model, takes back all questions without visible text; the next model answers them."""
         if self._turns.change is not None:
             home, change = self._models.members.home, self._turns.change
             is_reloaded = home.path == str(change.path or "")
             self._turns.put_back(home.under_way.withdraw(is_reloaded=is_reloaded))
 
     def choose(self) -> None:
-        """Changes the chosen model once all its visible answers have ended; loads a chosen model that had to wait."""
+        """Changes the chosen model once its visible answers have ended; loads a chosen model that had to wait."""
         home = self._models.members.home
         if self._models.is_home_due and not self._turns:
             self._load(self._models.bring_home, home.path)
@@ -77,7 +77,7 @@ class ModelChanges:
             self._use(change)
 
     def place(self) -> None:
-        """Carries out the placement that was asked for last, if any, and publishes how it went."""
+        """Carries out the latest requested placement, if any, and publishes the result."""
         wanted = self._placement
         if wanted is None:
             return
@@ -103,7 +103,7 @@ class ModelChanges:
         self._note_changed()
 
     def are_kept(self, member: Member) -> bool:
-        """Whether answers that have just ended are kept whole; called in each round, it waits for few steps."""
+        """Returns whether answers that have just ended are kept whole; says True after a few rounds in any case."""
         loaded, is_computing = member.loaded, member is self._models.front
         if loaded is not None and is_computing and loaded.loop.closing and self._num_put_off < MOST_PUT_OFF:
             self._num_put_off += 1
@@ -112,41 +112,41 @@ class ModelChanges:
         return True
 
     def _refusal(self, member: Member | None) -> str:
-        """Why a model is not placed otherwise now; "" where it can be."""
+        """Returns why the placement cannot be changed now; "" if it can."""
         if self._turns.change is not None:
             return "Another model was chosen meanwhile."
         if member is None or member.instance is None:
             return NOT_LOADED
         if not member.is_in_memory:
             return "Another model computes just now."
-        # The time that is left is for what is kept, not for reading weights again.
+        # The remaining time is for writing kept KV, not for reading weights again.
         return "The engine is closing." if member.loader.is_closing else ""
 
     def _use(self, command: UseModel) -> None:
         home = self._models.members.home
         if home.loader.is_closing:
-            # The time that is left is for what is kept.
+            # The remaining time is for writing kept KV.
             return
         if not len(home.under_way):
             if home.loaded is not None:
-                # It may stay, for questions that name it.
+                # It may stay loaded for questions that name it.
                 home.under_way.give_up_unasked(home.loaded)
             home.under_way.forget_ahead(home.loaded)
         self._load(lambda: self._models.choose(command), str(command.path or ""))
 
     def _load(self, load: Callable[[], None], path: str) -> None:
-        """Loads the chosen model; the outcome is published."""
+        """Loads the chosen model and publishes the outcome."""
         home = self._models.members.home
         try:
             load()
         except LoadAbandoned as error:
-            # The model that was chosen instead comes next.
+            # The model that was chosen instead is loaded next.
             log.info("%s", error)
         except ModelError as error:
             # The loader has published it as the model's state.
             log.log(logging.INFO if home.loader.is_closing else logging.WARNING, "%s", error)
         except Exception as error:
-            # The edge of the thread: it must live on, or no later question would end.
+            # The edge of the thread: it must not end, or no later question would be answered.
             log.exception("the model could not be changed")
             sentence = f"The model could not be used: {error}."
             self._publish(ModelStateChanged("failed", path, sentence=sentence))

@@ -1,7 +1,8 @@
-"""Model eviction: which models leave memory for the one whose turn it is, and how far.
+"""Model eviction: decides which models leave memory for the one whose turn it is, and how much of each.
 
-No more leaves than is needed. First come models that were not asked recently: the context, then weights. Then weights
-of models that had their turn last, and so wait longest for the next; at last contexts of those with answers under way.
+Only as much leaves as is needed. First, models that were not asked recently: their context, then their weights. Then
+weights of the models that had their turn last, because they wait longest for the next; finally contexts of models with
+answers under way.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from engine.memory.placement import Placement
 
 log = logging.getLogger(__name__)
 
-# A model that was asked something more recently may soon be asked more, and keeps its context longer than its weights.
+# A model that was asked more recently than this may soon be asked again, so its weights leave before its context.
 RECENT_SECONDS = 10.0
-# Measured buffer sizes fluctuate; a difference of this much is no reason to move anything.
+# Measured buffer sizes fluctuate; nothing is moved for a difference of this size.
 SLACK_BYTES = 1 << 20
 
 
@@ -33,17 +34,17 @@ class ModelEviction:
         dismiss: Callable[[Member], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepares.
+        """Moves nothing yet.
 
         Args:
             members: All models of the pool.
             dismiss: Frees a model with nothing under way, which the next question loads again.
-            clock: Seconds that never go back.
+            clock: A monotonic clock in seconds.
         """
         self._members, self._dismiss, self._clock = members, dismiss, clock
 
     def load(self, member: Member, path: Path, n_gpu_layers: int | None) -> None:
-        """Loads a model alongside the others where all fit; else they take turns from now on.
+        """Loads a model alongside the others if all fit; otherwise they take turns from now on.
 
         Raises:
             ModelError: It cannot be loaded.
@@ -55,7 +56,7 @@ class ModelEviction:
         member.loader.load(path, n_gpu_layers)
 
     def has_room_for(self, member: Member, path: Path, n_gpu_layers: int | None) -> bool:
-        """Whether a model can be loaded alongside the others, none of which leaves; it is planned so from now on."""
+        """Returns whether a model can be loaded without any other one leaving; memory is planned for it from now on."""
         beside = self._beside(member)
         member.loader.planner.takes_turns = any(one.loader.planner.takes_turns for one in beside)
         for one in beside:
@@ -63,13 +64,13 @@ class ModelEviction:
         member.enter(is_planned_for=True)
         if any(not one.is_in_memory for one in beside):
             return False
-        # A file that cannot be read fails when it is loaded, which reports it.
+        # If the file cannot be read, loading it fails and reports that.
         with suppress(ModelError):
             return not beside or self._fits_beside(member, beside, path, n_gpu_layers)
         return True
 
     def for_return_of(self, member: Member) -> None:
-        """Makes others leave until there is room for a model that comes back."""
+        """Makes others leave until there is room for a returning model."""
         # All others compete with it.
         for one in self._members:
             one.enter(is_planned_for=one is member)
@@ -81,7 +82,7 @@ class ModelEviction:
         for one in _by_use(beside):
             is_idle = not one.wants_turn and self._clock() - one.asked_at > RECENT_SECONDS
             if is_idle and member.room_bytes < needed_bytes:
-                # Making a context again takes less time than reading weights of its size.
+                # Recreating a context takes less time than reading weights of the same size.
                 self._fold(one, keeps_weights=True)
             if (lacking := needed_bytes - member.room_bytes) <= 0:
                 return
@@ -92,7 +93,7 @@ class ModelEviction:
             self._fold(one)
 
     def instead_of(self, member: Member, placement: Placement) -> bool:
-        """Makes others leave memory so that all of a model fits there; returns whether any have left."""
+        """Makes others leave memory so that a model fits completely; returns whether any have left."""
         beside = [one for one in self._beside(member) if one.is_in_memory]
         if not beside or is_whole(placement):
             return False
@@ -103,7 +104,7 @@ class ModelEviction:
         return True
 
     def for_more_cells(self, member: Member, num_cells: int) -> None:
-        """Makes models that no request waits for leave, until a model has room for `num_cells` and loses nothing."""
+        """Makes models that no request waits for leave, until a model has room for `num_cells` without concessions."""
         for one in _by_use(self._beside(member)):
             if one.wants_turn or member.instance is None:
                 return
@@ -116,23 +117,23 @@ class ModelEviction:
                 member.loader.planner.takes_turns = one.loader.planner.takes_turns = True
 
     def for_others(self, principal: Member) -> None:
-        """Makes weights of waiting models leave where anything else wants their room."""
+        """Makes weights of waiting models leave if anything else needs their room."""
         for one in self._members:
-            # Including models of which only the context has left.
+            # This includes models of which only the context has left.
             if not one.is_in_memory and one.removable_bytes:
-                # A model that came back has filled its room to the brim, by plan.
+                # A returning model fills its room completely, by plan, so a small deficit is normal.
                 lacking = -principal.room_bytes - principal.loader.planner.headroom_bytes() // 2
                 if lacking > 0:
                     self._leave(one, lacking)
 
     def _fits_beside(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> bool:
-        """Whether a model has all its room alongside the others, including room on a card that they share."""
+        """Returns whether a model fits completely alongside the others, including on a card that they share."""
         placement = member.loader.planner.plan(path, n_gpu_layers).placement
         shares_card = any(one.uses_device for one in beside)
         return is_whole(placement) and not (shares_card and placement.layers_on_gpu < placement.num_layers)
 
     def _have_turns(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> None:
-        """Makes all weights but those of the new model leave memory, and contexts as far as that helps."""
+        """Makes the weights of all other models leave memory, and their contexts as far as that helps."""
         member.loader.planner.takes_turns = True
         for one in beside:
             one.loader.planner.takes_turns = True
@@ -146,7 +147,7 @@ class ModelEviction:
         return [one for one in self._members if one is not member and one.loaded is not None]
 
     def _leave(self, member: Member, num_bytes: int) -> None:
-        """Makes weights leave memory; where they cannot, the whole model is closed for as long as it waits."""
+        """Makes weights leave memory; if they cannot, the whole model is closed while it waits."""
         instance = member.instance
         if instance is not None and member.removable_bytes:
             try:
@@ -160,7 +161,7 @@ class ModelEviction:
         member.enter(is_planned_for=False)
 
     def _fold(self, member: Member, *, keeps_weights: bool = False) -> None:
-        """Makes the context leave memory; where weights can leave, the file stays mapped and the vocabulary loaded."""
+        """Makes the context leave memory; if weights can leave, the file stays mapped and the vocabulary loaded."""
         instance = member.instance
         if instance is not None and (member.wants_turn or member.is_away or member.removable_bytes):
             instance.fold(keeps_what_was_read=member.wants_turn, keeps_weights=keeps_weights)
@@ -170,13 +171,13 @@ class ModelEviction:
 
 
 def _by_use(members: list[Member]) -> list[Member]:
-    """In the order in which they can be spared: first those that no request waits for, the longest unasked first.
+    """Sorts models for eviction: first those that no request waits for, the longest unasked first.
 
-    Among the others, the model that had its turn last waits longest for the next one.
+    The others follow, the one that had its turn last first, because it waits longest for the next one.
     """
     return sorted(members, key=lambda one: (one.wants_turn, -one.since if one.wants_turn else one.asked_at))
 
 
 def is_whole(placement: Placement) -> bool:
-    """Whether all of a model has room in memory, and nothing is lost for it: turns lose nothing."""
+    """Returns whether all of a model fits into memory without concessions; taking turns is none."""
     return placement.fits and not (placement.streamed_layers or placement.is_mapped or placement.num_concessions)

@@ -1,4 +1,4 @@
-"""The loaded model's bytes in the ledger: its layers, its cells, its buffers, and answers that are set aside."""
+"""Enters the loaded model's bytes in the ledger: its layers, cells and buffers, and answers that are set aside."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from functools import partial
 from engine.closing import close_all
 from engine.core import ModelShape, SpanState, Tier
 from engine.memory.ledger import Lease, Ledger
-from engine.memory.listing import STATES
+from engine.memory.listing import STATES, cells_name
 from engine.memory.placement import Placement
 from engine.memory.workspace import num_states
 
 SET_ASIDE = "answers set aside"
 NO_ROOM = "read from the model's file when needed"
 _TIERS: tuple[Tier, ...] = ("gpu", "ram")
-# Norms stay where the file is mapped, whatever is copied; they are a thousandth.
+# Norms stay in the mapped file, whatever is copied; they are a thousandth of the weights.
 _ALL = 0.99
 
 
 class LeaseGroup:
-    """Leases that come and go together."""
+    """Leases that are taken and released together."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._leases: list[Lease] = []
-        # The bytes of copied weights that have left.
+        # The sizes of copied weights that have left memory.
         self._left: list[int] = []
 
     def take(
@@ -39,7 +39,7 @@ class LeaseGroup:
         is_mapped: bool = False,
         is_counted: bool = True,
     ) -> None:
-        """Enters bytes, if there are any."""
+        """Enters `num_bytes`, unless that is 0."""
         if num_bytes:
             state: SpanState = "loading" if loading else "resident"
             self._leases.append(
@@ -47,16 +47,16 @@ class LeaseGroup:
             )
 
     def measure(self, owner: str, what: str, num_bytes: int, measure: Callable[[], int]) -> None:
-        """Enters main memory of which `measure` returns, at each look, how many of `num_bytes` are really there."""
+        """Enters `num_bytes` of main memory; `measure` returns how many of them are in use at the time."""
         self._leases.append(self._ledger.measure(owner, what, "ram", lambda: max(0, min(num_bytes, measure()))))
 
     def settle(self) -> None:
-        """Marks all of it as resident."""
+        """Marks all leases as resident."""
         for lease in self._leases:
             lease.mark("resident")
 
     def show_copied(self, *, is_there: bool) -> None:
-        """Shows memory that is no page of a file as released, or as held again."""
+        """Shows memory that is not backed by a file as released, or as held again."""
         copied = [lease for lease in self._leases if lease.span.tier == "ram" and not lease.span.is_mapped]
         if is_there:
             for lease, num_bytes in zip(copied, self._left, strict=False):
@@ -68,7 +68,7 @@ class LeaseGroup:
                 lease.resize(0)
 
     def release(self) -> None:
-        """Gives everything back. A second call does nothing."""
+        """Releases all leases. A second call does nothing."""
         for lease in self._leases:
             lease.release()
         self._leases.clear()
@@ -76,7 +76,7 @@ class LeaseGroup:
 
 
 class ModelLeases:
-    """Leases of at most one model at a time; used on the generation thread."""
+    """The leases of at most one model at a time; used on the generation thread."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -85,21 +85,21 @@ class ModelLeases:
         self._set_aside: dict[Tier, Lease] = {}
 
     def take_weights(self, shape: ModelShape, placement: Placement) -> None:
-        """Enters weights that are about to be loaded; those that were there have gone."""
+        """Enters weights that are about to be loaded, in place of the previous ones."""
         self._weights.release()
         copied_bytes = shape.weight_bytes if placement.is_repacked and not placement.is_held else 0
         self._weights = self._entered(shape, placement, copied_bytes, loading=True)
 
     def note_copied(self, shape: ModelShape, placement: Placement, copied_bytes: int) -> None:
-        """Notes that the weights are there, and that `copied_bytes` of those in memory are no pages of the file.
+        """Enters the loaded weights again, now that `copied_bytes` of those in memory are known to be copies.
 
-        They count as being loaded until the context is entered too: memory taken meanwhile belongs to this model.
+        They count as being loaded until the context is entered too: memory taken until then belongs to this model.
         """
         before, self._weights = self._weights, self._entered(shape, placement, copied_bytes, loading=True)
         before.release()
 
     def note_streamed(self, shape: ModelShape, placement: Placement) -> None:
-        """The stream enters the layers in memory itself, with the head if it is there; here the rest is entered."""
+        """Enters the weights that the stream does not: it enters the layers in memory, and the head if it is there."""
         before, weights = self._weights, LeaseGroup(self._ledger)
         for layer, num_bytes in enumerate(shape.layer_bytes):
             if placement.tier_of_layer(layer) == "gpu":
@@ -109,7 +109,7 @@ class ModelLeases:
             weights.take("weights", "output head", "gpu", shape.head_bytes, loading=True)
         if not (is_head_in_ram and is_tied):
             embeddings_bytes = shape.other_bytes - shape.output_bytes
-            # With streamed layers they are left to the page cache: no plan has room for them.
+            # With streamed layers they are left to the page cache, because no plan has room for them.
             weights.take(
                 "weights", "token embeddings", "ram", embeddings_bytes, loading=True, is_mapped=True, is_counted=False
             )
@@ -117,12 +117,12 @@ class ModelLeases:
         before.release()
 
     def _entered(self, shape: ModelShape, placement: Placement, copied_bytes: int, *, loading: bool) -> LeaseGroup:
-        """Enters weights. Embeddings are read where the file is mapped; an equal share of each layer is copied.
+        """Enters weights. Embeddings are read from the mapped file; an equal share of each layer is copied.
 
-        Of a model that is left to the system, each part is there as far as the whole has room, and leaves for others.
+        If the system manages the memory of a model, each part counts as far as the whole has room.
         """
         weights = LeaseGroup(self._ledger)
-        # Embeddings that are also the output head are copied to a device.
+        # If the embeddings are also the output head, they are copied to a device.
         head_tier = placement.tier_of_output
         head_bytes = shape.head_bytes if head_tier == "gpu" else shape.output_bytes
         parts = [
@@ -134,7 +134,7 @@ class ModelLeases:
         share = copied_bytes / in_memory if in_memory else 0.0
         share = 1.0 if share > _ALL else share
         in_place = shape.other_bytes - shape.output_bytes
-        # With a device, all that stays in memory is copied, embeddings too.
+        # With layers on a device, everything that stays in memory is copied, including the embeddings.
         is_all_copied = placement.n_gpu_layers > 0 and copied_bytes > in_memory + _ALL * in_place
         fits, is_counted = _share_that_fits(placement, in_memory + in_place), not placement.is_mapped
         left_out = 0
@@ -156,7 +156,7 @@ class ModelLeases:
 
     @contextmanager
     def making_context(self, shape: ModelShape, placement: Placement, num_cells: int) -> Iterator[None]:
-        """Enters the cells of a context while it is made in the block, which takes half a second."""
+        """Enters the cells of a context while the block makes it, which takes half a second."""
         coming = LeaseGroup(self._ledger)
         _take_kept(coming, shape, placement, num_cells, loading=True)
         try:
@@ -172,18 +172,18 @@ class ModelLeases:
         buffers: Mapping[str, int],
         touched_bytes: Callable[[int], int] = lambda in_memory_bytes: in_memory_bytes,
     ) -> LeaseGroup:
-        """Enters cells and buffers of a context, in addition to those of another that may still be there.
+        """Enters cells and buffers of a context, in addition to those of a previous one that may still exist.
 
         Args:
             shape: With the bytes of a cell in the format that is used.
             placement: Where the layers are, and whether their keys and values are with them.
-            num_cells: Of the context.
-            buffers: Bytes of llama.cpp's compute buffers by the device as it names them.
-            touched_bytes: How much of the main memory of cells and buffers was ever written to. Cells are
+            num_cells: The number of cells of the context.
+            buffers: Bytes of llama.cpp's compute buffers, by llama.cpp's names for their devices.
+            touched_bytes: Returns how much of the main memory of cells and buffers was ever written to. Cells are
                 cleared when they are made; buffers are as large as the largest batch could need.
 
         Returns:
-            What to give back when the context is closed.
+            The leases to release when the context is closed.
         """
         context = LeaseGroup(self._ledger)
         self._contexts.append(context)
@@ -192,7 +192,7 @@ class ModelLeases:
         cells_bytes, buffers_bytes = kept_bytes(shape, placement, "ram", num_cells), sum(in_memory.values())
 
         def touched(num_bytes: int) -> int:
-            """A buffer's share of what was written to in all of them."""
+            """Returns a buffer's share of the bytes that were written to in all buffers."""
             written = touched_bytes(cells_bytes + buffers_bytes) - cells_bytes
             return written * num_bytes // max(1, buffers_bytes)
 
@@ -206,15 +206,15 @@ class ModelLeases:
         return context
 
     def show_copied(self, *, is_there: bool) -> None:
-        """Whether weights that are no pages of the file are in memory."""
+        """Shows weights that are not backed by the file as released, or as held again."""
         self._weights.show_copied(is_there=is_there)
 
     def release_weights(self) -> None:
-        """The weights have gone."""
+        """Releases the leases of the weights."""
         self._weights.release()
 
     def note_set_aside(self, ram_bytes: int, disk_bytes: int = 0) -> None:
-        """Enters the bytes that hold answers which had to leave their cells for others."""
+        """Enters the bytes of answers that had to leave their cells for others."""
         wanted: dict[Tier, int] = {"ram": ram_bytes, "disk": disk_bytes}
         for tier, num_bytes in wanted.items():
             lease = self._set_aside.get(tier)
@@ -227,14 +227,14 @@ class ModelLeases:
                 lease.resize(num_bytes)
 
     def release(self) -> None:
-        """Gives everything back. A second call does nothing."""
+        """Releases all leases. A second call does nothing."""
         close_all(self._weights.release, *(context.release for context in self._contexts))
         self._contexts.clear()
         self.note_set_aside(0)
 
 
 def _share_that_fits(placement: Placement, num_bytes: int) -> float:
-    """Of weights that the system reads as they are touched, the share that there was room for when they were placed."""
+    """Returns the share of demand-paged weights that the placement had room for."""
     room_bytes = sum(span.num_bytes for span in placement.spans if (span.owner, span.tier) == ("weights", "ram"))
     if not (placement.is_mapped and placement.spans and num_bytes):
         return 1.0
@@ -242,7 +242,7 @@ def _share_that_fits(placement: Placement, num_bytes: int) -> float:
 
 
 def kept_bytes(shape: ModelShape, placement: Placement, tier: Tier, num_cells: int) -> int:
-    """What a context of `num_cells` holds in a tier of what was read: with its layers, or all of it in memory."""
+    """Returns the bytes of cells and states that a context of `num_cells` has in a tier."""
     return _cell_bytes(shape, placement, tier) * num_cells + _state_bytes(shape, placement, tier)
 
 
@@ -251,7 +251,7 @@ def _cell_bytes(shape: ModelShape, placement: Placement, tier: Tier) -> int:
 
 
 def _state_bytes(shape: ModelShape, placement: Placement, tier: Tier) -> int:
-    """What the states of all sequences take there, where layers keep some."""
+    """Returns the bytes of the recurrent states of all sequences in a tier."""
     return _of_tier(shape.state_bytes, placement, tier) * num_states(shape, placement.num_slots)
 
 
@@ -267,12 +267,12 @@ def _of_tier(of_layers: Sequence[int], placement: Placement, tier: Tier) -> int:
 def _take_kept(
     leases: LeaseGroup, shape: ModelShape, placement: Placement, num_cells: int, loading: bool = False
 ) -> None:
-    """Enters the cells of a context, and its states."""
+    """Enters the cells of a context, and its recurrent states."""
     for tier in _TIERS:
-        leases.take("kv", f"{num_cells:,} cells", tier, _cell_bytes(shape, placement, tier) * num_cells, loading)
+        leases.take("kv", cells_name(num_cells), tier, _cell_bytes(shape, placement, tier) * num_cells, loading)
         leases.take("kv", STATES, tier, _state_bytes(shape, placement, tier), loading)
 
 
 def _tier_of_buffer(device: str) -> Tier:
-    # Besides its device, a name may say what the buffer is for.
+    # A name may contain the purpose of the buffer in addition to its device.
     return "ram" if device.startswith(("CPU", "AMX")) or device.split()[0].endswith("_Host") else "gpu"

@@ -1,4 +1,4 @@
-"""Nodes of the knowledge tree that are being moved to or from disk: their memory stays in place until they arrive."""
+"""Tracks nodes of the knowledge tree that are moving to or from disk: their memory stays in place until they arrive."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from engine.generation.cache_files import Ended, Transfer
 from engine.generation.knowledge_tree import Node
 from engine.generation.slabs import Blob
 
-# How many nodes are written at a time, and in how much of the memory: what is being written cannot leave.
+# How many nodes are written at a time, and how much of the memory they may hold: a node being written cannot leave.
 MAX_WRITING, WRITING_SHARE = 16, 1 / 4
 
 
 @dataclass(slots=True, eq=False)
 class Move:
-    """A node on its way to or from its file; `blob` is its memory, which is freed if the node is gone by then."""
+    """A node on its way to or from its file; `blob` is its memory, which is freed if the node was dropped meanwhile."""
 
     node: Node
     blob: Blob
@@ -24,7 +24,7 @@ class Move:
 
 
 class Moves:
-    """Moves under way; on the generation thread. What has arrived comes through `ended`, from the files' thread."""
+    """The moves under way; on the generation thread. The files' thread puts finished transfers into `ended`."""
 
     def __init__(self) -> None:
         self.ended: Ended = queue.SimpleQueue()
@@ -43,12 +43,12 @@ class Moves:
         return move is not None and move.transfer.is_read
 
     def blob_of(self, node: Node) -> Blob | None:
-        """The memory of a node that is being moved."""
+        """Returns the memory of a node that is being moved."""
         move = self._of_node.get(node)
         return None if move is None else move.blob
 
     def has_room(self, memory_bytes: int) -> bool:
-        """Whether another node may be on its way to disk, out of `memory_bytes`; one always may."""
+        """Returns whether one more node may be written, given `memory_bytes` in all; one is always allowed."""
         is_little = self.num_writing < MAX_WRITING and self._writing_bytes < memory_bytes * WRITING_SHARE
         return is_little or not self.num_writing
 
@@ -57,7 +57,7 @@ class Moves:
         self._of_node[node] = self._of_transfer[transfer] = Move(node, blob, transfer)
 
     def taken(self) -> Iterator[Transfer]:
-        """Transfers that have arrived; each is to be ended."""
+        """Yields transfers that have arrived; `end` must be called for each."""
         while True:
             try:
                 yield self.ended.get_nowait()
@@ -65,14 +65,14 @@ class Moves:
                 return
 
     def end(self, transfer: Transfer) -> Move:
-        """The move is over."""
+        """Forgets a move that is over, and returns it."""
         move = self._of_transfer.pop(transfer)
         del self._of_node[move.node]
         self._count(transfer, move.blob, -1)
         return move
 
     def wait(self, seconds: float | None) -> None:
-        """Waits until the transfer that was begun first has arrived, or for `seconds`."""
+        """Waits until the oldest transfer has arrived, or for `seconds`."""
         next(iter(self._of_transfer)).ended.wait(seconds)
 
     def give_up(self) -> list[Move]:

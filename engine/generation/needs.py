@@ -1,4 +1,4 @@
-"""What a context must have so that all requests can be answered in it to the end."""
+"""Calculates the cells and sequences that a context needs so that all requests can be answered to the end."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from engine.generation.groups import Groups, SequenceGroup
 
-# A request that needs more cells gets room for this part of its text on top of it, and for this many tokens of each
-# answer: else a long answer would need more again soon.
+# A request that needs more cells gets room for a fraction 1 / AHEAD of its text in addition, and for at least this many
+# tokens of each answer; otherwise a long answer would soon need more again.
 AHEAD, LEAST_AHEAD = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The cells and concurrent sequences that the largest of all requests takes to its end, were it alone.
+    """The cells and concurrent sequences that the largest request needs to its end if it runs alone.
 
-    `cells_now` are those of the largest running request with the next token of each answer.
+    `cells_now` are those of the largest running request, including the next token of each answer.
     """
 
     num_cells: int = 0
@@ -24,12 +24,12 @@ class Needs:
 
 
 def most_running(num_sequences: int, step_tokens: int) -> int:
-    """How many of a context's sequences may write side by side; the other numbers are for what is kept and moved."""
+    """Returns how many of a context's sequences may write at a time; the others are for kept KV and for moving it."""
     return max(1, min(num_sequences, step_tokens) * 3 // 4)
 
 
 def needs_of(groups: Groups, most_cells: int) -> Needs:
-    """The needs of all that run and wait, in contexts of at most `most_cells`, more than which no request needs."""
+    """Returns the needs of all running and waiting requests; no request needs more than `most_cells`."""
     asked = (*groups.running, *groups.waiting)
     return Needs(
         num_cells=min(most_cells, max(map(_cells_to_the_end, asked), default=0)),
@@ -39,21 +39,21 @@ def needs_of(groups: Groups, most_cells: int) -> Needs:
 
 
 def cells_now(group: SequenceGroup) -> int:
-    """Cells for what it has with the next token of each answer."""
+    """Returns the cells for all its tokens and the next token of each answer."""
     return group.num_tokens + group.num_sequences
 
 
 def cells_soon(group: SequenceGroup) -> int:
-    """Cells with which it goes on for a while, or all its answers to their ends: a quarter more than it has."""
+    """Returns the cells that it needs for a while, a quarter more than now, but no more than all answers can need."""
     now, answers = cells_now(group), max(0, group.lead.max_tokens) * group.num_sequences
     to_the_end = max(now, group.prompt_length + group.lead.num_inserted + answers)
     return min(to_the_end, now + max(now // AHEAD, LEAST_AHEAD * group.num_sequences))
 
 
 def _cells_to_the_end(group: SequenceGroup) -> int:
-    """Cells for what it has with the next token of each answer, and to write one of its answers to the end.
+    """Returns the cells for all its tokens, and to write one of its answers to the end.
 
-    Where no length was given, as many as for a while: it would be the whole context.
+    If no length was given, as many as for a while, because the maximum would be the whole context.
     """
     if group.request.sampling.is_open_ended:
         return cells_soon(group)

@@ -1,7 +1,7 @@
-"""Opens a model's weights as planned: loaded, and in our own memory where they are to be streamed.
+"""Opens a model's weights as planned: loaded, and in our own memory if layers are to be streamed.
 
-What turns out to be impossible is done the next best way, and the plan says so: layers that are streamed in the
-processor's order, then in the file's, then by the system, which reads what is touched of the file.
+If something turns out to be impossible, the next best way is taken, and the plan says so: layers are streamed in the
+processor's order, else in the order of the file, else the file is left to demand paging.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import USUAL, LayerStream, Options
 from engine.memory.ledger import Ledger
 
-# As ggml's backends, the system and our context put it.
+# The wordings of ggml's backends, the system and our context.
 _ALLOCATION = re.compile(r"alloc|out ?of ?(device|host)? ?memory|no room", re.IGNORECASE)
-# Buffers of main memory by their names, including those that a device reads directly.
+# Names of buffers in main memory, including those that a device reads directly.
 _OF_MEMORY = re.compile(r"\bcpu(_\w+)?\b|_cpu_buffer|_host\b", re.IGNORECASE)
-# Loads the model: whether it may be repacked, and what takes repacked weights out of memory meanwhile.
+# Loads the model, given whether it may be repacked, and what moves repacked weights out of memory meanwhile.
 Load: TypeAlias = Callable[[bool, Packing | None], Model]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenWeights:
-    """A loaded model by the plan that is in force now; `stream` and `copied` are as in LoadedModel."""
+    """A loaded model with the plan that is in force now; `stream` and `copied` are as in LoadedModel."""
 
     model: Model
     plan: LoadPlan
@@ -42,7 +42,7 @@ class OpenWeights:
 
 
 class Opening:
-    """What opening weights takes; on the generation thread, which owns the result."""
+    """Opens weights; on the generation thread, which owns the result."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class Opening:
         options: Options = USUAL,
         clear_disk: Callable[[int], None] = lambda kept_bytes: None,
     ) -> None:
-        """Prepares.
+        """Opens nothing yet.
 
         Args:
             load: Loads the model.
-            folder: Takes copies of its weights.
-            ledger: Gets what is streamed.
-            leases: Get the weights.
+            folder: The folder for copies of its weights.
+            ledger: Records what is streamed.
+            leases: Records the weights.
             options: How layers are streamed.
-            clear_disk: Reduces kept KV on disk to this much; the plan counts on that for a copy.
+            clear_disk: Reduces kept KV on disk to this many bytes; the plan relies on that for a copy.
         """
         self._load, self._folder, self._ledger, self._leases, self._options = load, folder, ledger, leases, options
         self._clear_disk = clear_disk
@@ -70,7 +70,7 @@ class Opening:
         """Loads a model as planned, or as close to it as possible.
 
         Raises:
-            ModelError: It could not be loaded; nothing is left of it.
+            ModelError: It could not be loaded; nothing of it remains.
         """
         self._leases.take_weights(plan.shape, plan.placement)
         try:
@@ -87,7 +87,7 @@ class Opening:
             raise
 
     def _packed(self, plan: LoadPlan) -> OpenWeights:
-        """Streams layers in the processor's order. Raises NotStreamable, with nothing left of it."""
+        """Streams layers in the processor's order. If it raises NotStreamable, nothing of the model remains."""
         self._clear_disk(plan.room.disk_bytes)
         packing = Packing(self._folder, self._ledger)
         try:
@@ -96,7 +96,7 @@ class Opening:
                 stream, plan = self._stream(model, plan, copied)
         finally:
             packing.close()
-        # Where llama.cpp has no faster order for this model, or this processor, it is the file's.
+        # Without copies, llama.cpp has no faster order for this model or processor, so layers are in the file's order.
         return OpenWeights(model, plan if copied is not None else plan.in_file_order(), stream)
 
     def _packed_model(self, packing: Packing) -> Model:
@@ -104,11 +104,11 @@ class Opening:
             with lack_of_room_told():
                 return self._load(True, packing)
         except NoRoomToLoad as error:
-            # A system may refuse at once what exceeds all its memory, though it is never all there at a time.
+            # A system may refuse an allocation larger than its memory, although it would never be in use all at once.
             raise NotStreamable("There is no room to put the weights into the processor's order.") from error
 
     def _loaded(self, plan: LoadPlan) -> OpenWeights:
-        """Loads all into memory in the processor's order, or in the file's with layers that are streamed or not."""
+        """Loads everything into memory in the processor's order, or in the file's, with or without streamed layers."""
         with _closed_on_failure(self._load(plan.placement.is_repacked, None)) as model:
             if plan.placement.is_held:
                 try:
@@ -120,11 +120,11 @@ class Opening:
             self._leases.note_copied(plan.shape, plan.placement, model.copied_bytes)
             if model.copied_range is None:
                 return OpenWeights(model, plan)
-            # All of them lie in one place, so they can leave memory.
+            # All copied weights are in one range, so they can leave memory.
             return OpenWeights(model, plan, copied=CopiedWeights(model.copied_range, self._folder, self._ledger))
 
     def _stream(self, model: Model, plan: LoadPlan, copied: CopiedFile | None = None) -> tuple[LayerStream, LoadPlan]:
-        """Streams layers; also returns the plan, which from now on counts stages as they turn out to be."""
+        """Streams layers; returns the stream and the plan with the actual size of stages."""
         self._leases.note_streamed(plan.shape, plan.placement)
         placement = plan.placement
         stream = LayerStream(
@@ -135,7 +135,7 @@ class Opening:
             self._ledger,
             self._options,
             copied,
-            # A model that is loaded again is planned by its stages as they turned out to be.
+            # If the model is loaded again, the plan already has the actual size of stages.
             planned_stage_bytes=plan.shape.slot_bytes,
             part=placement.pinned_part,
         )
@@ -155,10 +155,10 @@ def _closed_on_failure(model: Model) -> Iterator[Model]:
 
 @contextmanager
 def lack_of_room_told() -> Iterator[None]:
-    """Distinguishes a load that failed for want of memory, which loading less may help, from other failures.
+    """Distinguishes loads that failed for lack of memory, for which loading less may help, from other failures.
 
     Raises:
-        NoRoomToLoad: Instead of ModelLoadFailed, where llama.cpp says that an allocation failed.
+        NoRoomToLoad: Instead of ModelLoadFailed, if llama.cpp reports a failed allocation.
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""The order in which passages are read: along what is kept of earlier prompts, as far as their scores allow.
+"""Orders the passages of a prompt along the kept KV of earlier prompts, as far as their scores allow.
 
-Which passages are read depends on their scores alone. Their order matters little to the answer and much to how soon it
-begins, because KV can be reused only from the prompt's start (CacheWeaver orders retrieved passages so). A document
-that is read through is the exception: it stays in its own order, whatever is kept of it.
+Which passages are read depends on their scores alone. Their order matters little for the answer but much for how soon
+it begins, because KV can be reused only from the prompt's start (CacheWeaver orders retrieved passages like this). The
+exception is a document that is read through: it stays in its own order, whatever is kept of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from engine.core import Passage
 
-# More lookups of what is kept would take longer than they save.
+# More lookups of kept KV would take longer than they save.
 MAX_LOOKS = 256
 
 Order = tuple[int, ...]
@@ -35,15 +35,15 @@ def along_kept(
     Args:
         scores: How well each passage fits.
         num_tokens: How long each is.
-        start: The prompt's beginning before all passages; None where that is not kept.
-        follow: Given a kept beginning, a passage and the number it would get: the longer beginning, None where that is
-            not kept.
-        max_loss: How much worse than the best order another may be, as `loss` counts.
-        uses: How often each passage has been read for other questions; None: never.
+        start: The prompt's beginning before all passages; None if that is not kept.
+        follow: Given a kept beginning, a passage and the number it would get, returns the longer beginning, or None if
+            that is not kept.
+        max_loss: How much worse than the best order the result may be, as measured by `loss`.
+        uses: How often each passage has been read for other questions; None means never.
 
     Returns:
-        The places of the passages. After the last kept one the most used come first, as far as the loss allows: there
-        the next prompts can follow. Passages that were used as often, or never, come best first.
+        The places of the passages. After the last kept one the most used come first, as far as `max_loss` allows, so
+        that later prompts can share them. Passages with equal use come best first.
     """
     worth = _Worth(scores)
     best: Order = ()
@@ -53,7 +53,7 @@ def along_kept(
         order, tokens, begun = waiting.pop()
         if tokens > saved:
             best, saved = order, tokens
-        # The best ones are looked at first, that is pushed last.
+        # The best ones are pushed last, so that they are looked at first.
         for passage in reversed(_others(order, len(scores))):
             looks += 1
             further = follow(begun, passage, len(order) + 1)
@@ -63,7 +63,7 @@ def along_kept(
 
 
 def _by_use(begun: Order, worth: _Worth, max_loss: float, uses: Sequence[int]) -> Order:
-    """Continues with the most used passage at each place, as long as the best order of the rest makes up for it."""
+    """Continues with the most used passage at each place with which `max_loss` can still be met."""
     order, count = begun, len(worth.scores)
     while others := _others(order, count):
         most_used = sorted(others, key=lambda passage: -uses[passage])
@@ -73,9 +73,9 @@ def _by_use(begun: Order, worth: _Worth, max_loss: float, uses: Sequence[int]) -
 
 
 def follow_text(passages: Sequence[Passage]) -> bool:
-    """Whether these are passages of one document in the order of its text, that is, to be read through in that order.
+    """Returns whether these are passages of one document in the order of its text, to be read in that order.
 
-    Two or three ranked passages may come so by chance; but of these, each fits less than the one before it.
+    Two or three ranked passages may be in this order by chance, but then each scores lower than the one before it.
     """
     is_one = len({passage.document_id for passage in passages}) == 1
     is_ranked = len(passages) > 1 and all(before.score > passage.score for before, passage in pairwise(passages))
@@ -83,7 +83,7 @@ def follow_text(passages: Sequence[Passage]) -> bool:
 
 
 def spread(costs: Sequence[int], room: int) -> Order:
-    """Places of as many passages as there is room for, evenly spread over all, the first one among them."""
+    """Returns the places of as many passages as there is room for, evenly spread and including the first."""
     number = len(costs)
     while number:
         places = tuple(place * len(costs) // number for place in range(number))
@@ -95,12 +95,12 @@ def spread(costs: Sequence[int], room: int) -> Order:
 
 
 def loss(scores: Sequence[float], order: Order) -> float:
-    """The share of the best order's discounted gain (DCG) that another order loses: 0 for none, below 1."""
+    """Returns the share of the best order's discounted gain (DCG) that another order loses: from 0 to below 1."""
     return _Worth(scores).loss(order)
 
 
 class _Worth:
-    """Compares orders of the same passages; there are hundreds of them for one prompt."""
+    """Compares orders of the same passages; one prompt has hundreds of them."""
 
     def __init__(self, scores: Sequence[float]) -> None:
         floor = min(0.0, *scores) if scores else 0.0
@@ -109,7 +109,7 @@ class _Worth:
         self._best = sum(map(operator.mul, sorted(self.scores, reverse=True), self._discounts))
 
     def loss(self, order: Order) -> float:
-        """Like the function of that name."""
+        """Returns the same as the function of this name."""
         gain = sum(map(operator.mul, map(self.scores.__getitem__, order), self._discounts))
         return 1 - gain / self._best if self._best > 0 else 0.0
 

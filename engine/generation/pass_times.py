@@ -1,15 +1,16 @@
-"""What passes take where layers are streamed: whether prompts and answers share one, and how much of a prompt.
+"""Predicts the time of passes with streamed layers: whether prompts and answers share one, and how much of a prompt.
 
-A pass takes as long as its layers are read, or as it computes, whichever is longer. So alongside answers, which compute
+A pass takes as long as reading its layers or as computing, whichever is longer. So alongside answers, which compute
 little, some tokens of a prompt cost nothing: a 3B model on two cores that streams .8 GB at .9 GB/s writes a token of
-four answers in .9 s, and in the same time it reads 16 tokens of another prompt. A prompt that is read in such pieces
-begins to be answered later than in one pass of its own, which holds up all running answers: which of the two gets more
-done is calculated from what passes have taken (`hidden_tokens`).
+four answers in .9 s, and in the same time it can read 16 tokens of another prompt. A prompt that is read in such pieces
+is answered later than after one pass of its own, but that pass would hold up all running answers: which of the two gets
+more done is calculated from the times of earlier passes (`hidden_tokens`).
 
-Where computing hides reading there is nothing left to hide. Attention by tiles computes each token of a tile for the
-cells of all sequences in it (rows.py), and 113 tokens of a prompt alongside 15 answers of 400 took 1.1 to 1.9 s where
-the prompt alone took .6 and the answers alone .3 (a 1B model on two cores, 280 MB streamed): 24 questions, 16 at a
-time, were answered in 109 s by turns and in 127 s otherwise. So that is calculated as well (`are_faster_apart`).
+If computing takes longer than reading layers, there is no such gain. Attention by tiles computes each token of a tile
+for the cells of all sequences in it (rows.py), and 113 tokens of a prompt alongside 15 answers of 400 took 1.1 to
+1.9 s, while the prompt alone took .6 and the answers alone .3 (a 1B model on two cores, 280 MB streamed): 24 questions,
+16 at a time, were answered in 109 s in separate passes and in 127 s otherwise. So that is calculated as well
+(`are_faster_apart`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from collections.abc import Sequence
 
 from engine.generation.rows import AT_ONCE, TILE_TOKENS, Extent, computed_tokens
 
-# The share of a difference that a pass corrects, and the most that a pass may count relative to what is known: a longer
-# one was held up by something else, such as a disk that had to spin up.
+# The share of a difference that a pass corrects, and the largest factor over the known time that a pass may count for:
+# a longer one was held up by something else, such as a disk that had to spin up.
 _LEARNING_RATE = 0.2
 _HELD_UP = 3.0
-# A pass that waited for a smaller share of its time took as long as it computed.
+# A pass that waited for a smaller share of its time was limited by computing.
 _WAITED_SHARE = 0.05
 
 
@@ -31,15 +32,15 @@ class PassTimes:
     """Learns from passes, and compares ways to share them; owned by the generation thread."""
 
     def __init__(self) -> None:
-        """Knows nothing yet, not even what `begin` provides."""
+        """Starts without any knowledge; `begin` has to be called first."""
         self._cell_cost = self._waited = self._reading = 0.0
         self._forget()
 
     def begin(self, cell_cost: float, waited: float, reading: float) -> None:
-        """Passes of another context follow, which may read other layers.
+        """Prepares for passes of another context, which may read other layers.
 
         Args:
-            cell_cost: That of `rows.cell_cost`: tokens take as long as before where it is the same.
+            cell_cost: As `rows.cell_cost` returns it; if it is the same, the times of tokens stay known.
             waited: The total so far, as in `note`.
             reading: The total so far, as in `note`.
         """
@@ -49,18 +50,18 @@ class PassTimes:
         self.pass_over(waited, reading)
 
     def pass_over(self, waited: float, reading: float) -> None:
-        """Ignores what was waited for, and read, until now: the pass failed."""
+        """Ignores waiting and reading up to now, because the pass failed."""
         self._waited, self._reading = waited, reading
 
     def _forget(self) -> None:
-        # Seconds of a token's matrices, and of a pass's reading; the factor by which mixed passes take longer, because
-        # their sequences have cells in several places; and the extra seconds of passes of few tokens, which compute as
-        # fast as memory provides weights.
+        # Seconds of a token's matrices, and of reading the layers for a pass; the factor by which mixed passes take
+        # longer, because their sequences have cells in several places; and the extra seconds of passes of few tokens,
+        # which are limited by how fast memory provides weights.
         self._token_seconds, self._disk_seconds, self._excess, self._few_seconds = 0.0, 0.0, 1.0, 0.0
         self._is_disk_guessed = True
 
     def note(self, batch: Sequence[Extent], seconds: float, waited: float, reading: float, *, is_mixed: bool) -> None:
-        """Notes a pass of `seconds`; `waited` and `reading` are totals of waiting for layers, and of reading them."""
+        """Learns from a pass of `seconds`; `waited` and `reading` are totals of waiting for and reading layers."""
         waiting, disk = waited - self._waited, reading - self._reading
         self.pass_over(waited, reading)
         is_few = sum(extent.num_tokens for extent in batch) < TILE_TOKENS
@@ -69,11 +70,11 @@ class PassTimes:
             self._note_computing(computing, self._computed(batch), is_few=is_few, is_mixed=is_mixed)
 
     def _note_disk(self, disk: float, taken: float, *, is_few: bool, is_mixed: bool) -> None:
-        """Learns from a pass that waited for the disk: it ends when the last layer is there, and was computed.
+        """Learns from a pass that waited for the disk: it ends when the last layer has arrived and is computed.
 
-        A pass that was filled until it would no longer wait counts less: it may always wait a little, and its time
-        would grow with what it is filled with. And where only prompts are read, nothing hides: the first pass is all
-        that is known for a while, and may have read what is to stay in memory as well.
+        A pass that was filled with prompt tokens counts at most the known time: it may always wait a little, and
+        otherwise the known time would grow with what passes are filled with. A pass over prompts alone is a guess until
+        another kind follows, since the first one may also have read layers that stay in memory.
         """
         if is_mixed and not self._is_disk_guessed:
             taken = max(disk, min(taken, self._disk_seconds))
@@ -91,7 +92,7 @@ class PassTimes:
         elif self._token_seconds:
             expected = self._token_seconds * computed
             if is_few:
-                # They say nothing of how long many tokens take, except that it is no longer.
+                # Few tokens say nothing about how long many take, except that each takes no longer.
                 self._few_seconds = max(0.0, _towards(self._few_seconds, computing - expected))
             else:
                 self._excess = max(1.0, _towards(self._excess, computing / expected))
@@ -99,17 +100,17 @@ class PassTimes:
                 self._token_seconds = _towards(self._token_seconds, computing / computed)
 
     def hidden_tokens(self, prompts: Sequence[Extent], answers: Sequence[Extent], num_waiting: int) -> int:
-        """How many tokens of prompts to compute alongside answers in passes that read layers for longer anyway.
+        """Returns how many prompt tokens to compute alongside answers, in passes that are limited by reading layers.
 
-        0 where passes over the prompts alone get more done, or nothing is known. Suppose that such passes take r
-        seconds, and that pieces of k prompts are done after s seconds, each a k-th earlier than the next. By then n
-        answers have gone on for s seconds, and those of prompts since they were done; in the other case all n + k have
-        for s - r. So pieces are better where s · (k + 1) / 2 < (n + k) · r. That is also where the sum of what all of
-        them take is less.
+        0 if passes over the prompts alone get more done, or nothing is known. Suppose that such passes take r seconds,
+        and that pieces of k prompts are complete after s seconds, each s / k after the previous. By then n answers have
+        continued for s seconds, and the answers to the prompts since these were complete; in the other case all n + k
+        have for s - r. So pieces are better if s · (k + 1) / 2 < (n + k) · r. The sum of all latencies is less then as
+        well.
 
         Args:
             prompts: What one pass would read of them, the most urgent first.
-            answers: Those that go on meanwhile.
+            answers: The answers that continue meanwhile.
             num_waiting: How many questions are held up by a pass over prompts alone, n: those whose answers are no less
                 urgent than the first prompt.
         """
@@ -126,7 +127,7 @@ class PassTimes:
         return 0
 
     def are_faster_apart(self, prompts: Sequence[Extent], answers: Sequence[Extent], both: Sequence[Extent]) -> bool:
-        """Whether prompts and answers take less time in two passes than `both`, in their order, in one.
+        """Returns whether prompts and answers take less time in two passes than `both`, in their order, in one.
 
         Before anything is known they are computed apart, which provides measurements.
         """
@@ -136,7 +137,7 @@ class PassTimes:
         return self._seconds(prompts) + self._seconds(answers) < together
 
     def _seconds_beside(self, prompts: Sequence[Extent], answers: Sequence[Extent], num_tokens: int) -> float:
-        """Seconds to compute answers and `num_tokens` of prompts, as if all of these were of the first prompt."""
+        """Returns the seconds for answers and `num_tokens` of prompts, as if these were all of the first prompt."""
         start = prompts[0].end - prompts[0].num_tokens
         return self._computing([*answers, Extent(num_tokens, start + num_tokens)], self._excess)
 
@@ -144,7 +145,7 @@ class PassTimes:
         return max(self._disk_seconds, self._computing(batch, 1.0))
 
     def _computing(self, batch: Sequence[Extent], excess: float) -> float:
-        """Seconds to compute a batch, where one of many tokens takes longer by the factor `excess`."""
+        """Returns the seconds to compute a batch; one of many tokens takes longer by the factor `excess`."""
         seconds = self._token_seconds * self._computed(batch)
         is_few = sum(extent.num_tokens for extent in batch) < TILE_TOKENS
         return seconds + self._few_seconds if is_few else excess * seconds
@@ -154,7 +155,7 @@ class PassTimes:
 
 
 def _counts(most: int, beside: int) -> list[int]:
-    """Counts of tokens worth considering, the most first: with those `beside`, whole tiles or groups of four."""
+    """Returns the counts of tokens to consider, largest first: with those `beside`, whole tiles or groups of four."""
     totals = [*range(AT_ONCE, TILE_TOKENS, AT_ONCE), *range(TILE_TOKENS, most + beside, TILE_TOKENS), most + beside]
     return sorted({total - beside for total in totals if beside < total <= most + beside}, reverse=True)
 

@@ -1,11 +1,11 @@
 """The pool: several models in one engine; those that do not fit into memory together take turns between tokens.
 
-A chat may name any model. Models that fit together stay side by side. Otherwise, all keep their file mapped, their
-vocabulary and, while there is room, their context with all keys and values; only weights leave memory and come back,
-read ahead of the first pass (Aegaeon, SOSP'25). members.py knows which models are in the pool. Whose turn it is, and
-for how long, is decided in time_slices.py and carried out in switching.py; model_eviction.py decides which models leave
-memory for which. Weights on a graphics card, or in the order that the processor reads fastest, cannot leave so: such a
-model is closed, and read again from the system's file cache.
+A chat may name any model. Models that fit together all stay in memory. Otherwise, all keep their file mapped, their
+vocabulary and, while there is room, their context with all keys and values; only weights leave memory and return, with
+read-ahead before the first pass (Aegaeon, SOSP'25). members.py knows which models are in the pool. Whose turn it is,
+and for how long, is decided in time_slices.py and carried out in switching.py; model_eviction.py decides which models
+leave memory for which. Weights on a graphics card, or in the order that the processor reads fastest, cannot leave like
+this: such a model is closed, and read again from the system's file cache.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from engine.generation.under_way import UnderWay
 from engine.memory.placement import Placement
 
 log = logging.getLogger(__name__)
-# A model that was not asked for this long leaves the pool, unless it is the chosen one.
+# A model other than the chosen one leaves the pool after this long without a question.
 IDLE_SECONDS = 300.0
 
 
 @dataclass(slots=True)
 class _Turn:
-    """The turn of the model that computes: what it has used of it, and how many questions it has begun.
+    """The turn of the model that computes: how much of it is used, and how many questions were begun in it.
 
-    `is_for_people`: no request as urgent as a person's waits for another model. `is_for_late`: it got the turn because
-    a request has waited too long.
+    `is_for_people`: no request as urgent as a person's waits for another model. `is_for_late`: the model got the turn
+    because a request has waited too long.
     """
 
     used: Used = field(default_factory=Used)
@@ -61,7 +61,7 @@ class _Turn:
 
 
 class ModelPool:
-    """Owned by the generation thread, but other threads may use `principal` and what its loader says.
+    """All models of an engine; owned by the generation thread, but others may read `principal` and its loader.
 
     `front` is the model whose turn it is.
     """
@@ -74,28 +74,28 @@ class ModelPool:
         targets: Callable[[], Targets] = Targets,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begins with the chosen model, if there is one.
+        """Starts with the chosen model, if there is one.
 
         Args:
             loader: Loads the chosen model; loaders of others are derived from it.
             make_under_way: Makes what answers the questions of one model.
             publish: Where events go.
-            targets: What readers are promised.
-            clock: Seconds that never go back.
+            targets: Returns the latency targets.
+            clock: A monotonic clock in seconds.
         """
         self._targets, self._clock = targets, clock
         self.members = Members(loader, make_under_way, clock)
         self.front = self._principal = self.members.home
         self._turn = _Turn()
         self._late_turns = LateTurns()
-        # Whether the chosen model is to be loaded as soon as no other one computes.
+        # Whether to load the chosen model as soon as no other one computes.
         self._is_home_due = False
         self._eviction = ModelEviction(self.members, self._dismiss, clock)
         self._switching = Switching(self._eviction, publish, clock)
 
     @property
     def principal(self) -> Member:
-        """The chosen model while it is in memory, else the one that computes: memory is planned for it."""
+        """The model that memory is planned for: the chosen one while it is in memory, else the one that computes."""
         return self._principal
 
     @property
@@ -105,7 +105,7 @@ class ModelPool:
 
     @property
     def only_closes(self) -> bool:
-        """Whether only last tokens of answers that have ended are left to compute, and each takes a long pass."""
+        """Whether only last tokens of ended answers are left to compute, and each takes a long pass."""
         loaded = self.front.loaded
         if loaded is None or not loaded.context.is_streamed or self.front.under_way.is_busy:
             return False
@@ -119,7 +119,7 @@ class ModelPool:
         )
 
     def counters(self) -> dict[str, float]:
-        """Rates and gauges for the Memory page, of the model that memory is planned for and of the pool."""
+        """Returns rates and gauges for the Memory page, of the model that memory is planned for and of the pool."""
         loaded = self._principal.loaded
         if loaded is None or self._principal.is_folded:
             return {}
@@ -135,7 +135,7 @@ class ModelPool:
         return figures
 
     def of_path(self, path: Path | None) -> Member | None:
-        """The member that is loaded from this file; None: the one that memory is planned for."""
+        """Returns the member that is loaded from this file; for None, the one that memory is planned for."""
         if path is None:
             return self._principal
         return next((one for one in self.members if one.loaded is not None and one.loaded.plan.path == path), None)
@@ -143,15 +143,15 @@ class ModelPool:
     # --- the chosen one ---
 
     def can_choose(self, command: UseModel) -> bool:
-        """Whether no reader sees the chosen model write an answer, unless the model stays for its questions."""
+        """Returns whether the chosen model can be changed: no answer that the change would affect is being written."""
         home = self.members.home
         is_another = home.path != str(command.path or "")
         return not (home.under_way.has_followers if is_another else len(home.under_way))
 
     def choose(self, command: UseModel) -> None:
-        """Makes a model the chosen one, which answers the questions that name none; the one before has none under way.
+        """Makes a model the chosen one, which answers questions that name none; the previous one has none under way.
 
-        The model before stays for questions that have named it; otherwise it is freed.
+        The previous model stays for questions that have named it; otherwise it is freed.
 
         Raises:
             ModelError: It cannot be loaded; the loader has published that.
@@ -167,15 +167,15 @@ class ModelPool:
             return
         if self.front is home or not self.front.has_work:
             self.front, self._turn = home, _Turn()
-        if command.is_chosen:
-            home.loader.reset_failures()
+        if command.is_chosen and command.path is not None:
+            home.loader.reset_failures(command.path)
         try:
             self._load_home(command, is_another=home is not before)
         finally:
             self._choose_principal()
 
     def _switch_home(self, command: UseModel) -> bool:
-        """Makes the member of this model the chosen one; returns whether it is loaded as wanted already."""
+        """Makes the member of this model the chosen one; returns whether it is already loaded as wanted."""
         members, before = self.members, self.members.home
         known = members.find(str(command.path)) if command.path is not None else None
         if known is not None and known is not before:
@@ -190,12 +190,12 @@ class ModelPool:
             before.asked_at = self._clock()
             members.make_home(members.another())
         else:
-            # What was named is the model that it had; questions that want this one name it.
+            # Questions have named its previous model; they have not named the new one yet.
             before.is_named = False
         return False
 
     def _load_home(self, command: UseModel, *, is_another: bool) -> None:
-        """Loads the chosen model, now or when it is needed; `is_another`: it has just become the chosen one."""
+        """Loads the chosen model, now or when it is needed; `is_another`: the member has just become the chosen one."""
         loader = self.members.home.loader
         if command.path is None:
             if is_another:
@@ -210,12 +210,12 @@ class ModelPool:
         if self.front is home or self._eviction.has_room_for(home, command.path, command.n_gpu_layers):
             self._eviction.load(home, command.path, command.n_gpu_layers)
         else:
-            # It would have to leave again for the answer that is being written.
+            # It would have to leave again for the answer that another model is writing.
             loader.load_when_needed(command.path, command.n_gpu_layers)
             self._is_home_due = True
 
     def end(self) -> None:
-        """Frees all models; waits a while for what is kept of them to be written."""
+        """Frees all models; waits a while for kept KV to be written."""
         others = self.members.others
         close_all(
             *(one.loader.close for one in others),
@@ -224,15 +224,15 @@ class ModelPool:
         )
 
     def close(self) -> None:
-        """Makes loads that are under way give up, and every later one at once (from any thread)."""
+        """Makes loads under way give up, and every later one at once (from any thread)."""
         for member in self.members:
             member.loader.close()
 
     def let_idle_go(self) -> None:
-        """Frees models that were not asked for a while."""
+        """Frees models, except the chosen one, that were not asked for a while."""
         now = self._clock()
         for member in self.members.others:
-            # Its questions may be waiting behind those of another model, before any of them has begun.
+            # Its questions may wait behind those of another model without any of them having begun.
             is_asked = member.wants_turn or member.is_waiting
             if not is_asked and now - member.asked_at > IDLE_SECONDS:
                 self._free(member)
@@ -249,12 +249,12 @@ class ModelPool:
     # --- what no request waits for ---
 
     def may_compute_unasked(self, member: Member) -> bool:
-        """Whether a model is in memory, and no question to another one is under way (from any thread)."""
+        """Returns whether a model is in memory, and no question to another one is under way (from any thread)."""
         others = (one for one in self.members if one is not member)
         return member.is_in_memory and not any(one.under_way.is_asked for one in others)
 
     def let_compute_unasked(self, member: Member) -> bool:
-        """Makes it the turn of a model that has something to compute that no request waits for; False if it may not."""
+        """Gives the turn to a model with background work; returns False if it may not compute now."""
         if not self.may_compute_unasked(member):
             return False
         if member is not self.front:
@@ -263,7 +263,7 @@ class ModelPool:
         return True
 
     def give_up_hot(self, member: Member) -> None:
-        """Stops a model that only reads what is hot, so that this keeps nobody from changing or freeing it."""
+        """Stops a model that only reads hot passages, so that it can be changed or freed."""
         if (loaded := member.loaded) is not None:
             member.under_way.give_up_hot(loaded)
             member.under_way.tell(loaded)
@@ -277,7 +277,7 @@ class ModelPool:
             waiting: Models named by questions that have not begun.
 
         Raises:
-            RagdollError: It cannot be had; the questions that wait for it, those of `front`, are to be told.
+            RagdollError: It cannot be loaded; the caller has to fail the questions of `front`.
         """
         wanted = self._wanted(waiting)
         others = [one for path, one in wanted.items() if path != self.front.path]
@@ -298,7 +298,7 @@ class ModelPool:
         self._turn.is_for_people = all(one.rank > rank("interactive", 0.0) for one in rivals)
 
     def note_begun(self, num_questions: int) -> None:
-        """Notes that `num_questions` were begun in this turn."""
+        """Counts `num_questions` that were begun in this turn."""
         self._turn.num_begun += num_questions
 
     @property
@@ -308,16 +308,16 @@ class ModelPool:
 
     @property
     def lets_people_in(self) -> bool:
-        """Whether users need not wait for the next turn, because requests for other models can wait for them."""
+        """Whether users need not wait for the next turn, because requests for other models are less urgent."""
         return self.num_left == 0 and self._turn.is_for_people
 
     def is_late(self, asked_at: float) -> bool:
-        """Whether a request of that time can no longer be answered in time, and waits for those that can."""
+        """Returns whether a request of that time can no longer be in time, so that it waits for those that can."""
         is_by_turns = self.members.is_shared and not self._turn.is_for_late
         return is_by_turns and self._targets().is_late(asked_at, self._clock())
 
     def step(self) -> None:
-        """Runs one step of the model in front, which is in memory. Raises what its loop does when it breaks."""
+        """Runs one step of the model in front, which is in memory. Raises whatever its loop raises."""
         front = self.front
         assert front.loaded is not None
         if front.found:
@@ -334,10 +334,10 @@ class ModelPool:
             self._end_arrival()
 
     def change_front(self, change: Callable[[ModelInstance], None]) -> None:
-        """Changes how the model in front lives, given the room alongside all others. Raises what `change` does."""
+        """Changes the model in front, given the room that all others leave. Raises what `change` does."""
         assert self.front.instance is not None
         for member in self.members:
-            # What the others hold competes with it, even where memory is planned for one of them.
+            # The memory of all others competes with it, even if memory is planned for one of them.
             member.enter(is_planned_for=member is self.front)
         try:
             change(self.front.instance)
@@ -345,7 +345,7 @@ class ModelPool:
             self._choose_principal()
 
     def ensure_cells(self, num_cells: int) -> None:
-        """Gives the model in front `num_cells`, for which idle models leave memory. Raises as above."""
+        """Gives the model in front `num_cells`; idle models leave memory for that. Raises as `change_front` does."""
 
         def grow(instance: ModelInstance) -> None:
             self._eviction.for_more_cells(self.front, num_cells)
@@ -354,9 +354,9 @@ class ModelPool:
         self.change_front(grow)
 
     def start_over(self, member: Member, error: Exception) -> None:
-        """Discards a broken loop; the next question has the model loaded again.
+        """Discards a broken loop and fails its questions; the next question loads the model again.
 
-        Failures in giving it back are logged: the caller is at the edge of the thread, and has others to serve.
+        Errors while freeing it are only logged: the caller is at the edge of the thread, and has other models to serve.
         """
         member.under_way.fail_all(error, member.loaded)
         try:
@@ -366,7 +366,7 @@ class ModelPool:
         self._choose_principal()
 
     def _wanted(self, waiting: Mapping[str, Asked]) -> dict[str, Waiting]:
-        """All models with something to compute, by their files; models that are new to the pool join it."""
+        """Returns all models with something to compute, by their files; new ones join the pool."""
         for model in waiting:
             member = self.members.find(model) or self.members.join(model)
             member.is_named = member.is_named or bool(model)
@@ -396,7 +396,7 @@ class ModelPool:
         return left
 
     def _bring_in(self, left: Member | None = None) -> None:
-        """Brings the model in front into memory; `left` is the one whose turn has ended."""
+        """Brings the model in front into memory; `left` is the member whose turn has ended."""
         try:
             if (arrival := self._switching.bring_in(self.front, left)) is not None:
                 self._turn.arrival = arrival
@@ -409,34 +409,34 @@ class ModelPool:
             self._switching.note_arrived(arrival)
 
     def make_way(self, member: Member, placement: Placement) -> bool:
-        """Makes other models leave memory instead of placing a model with less than all in memory; True if any left."""
+        """Makes other models leave instead of placing a model only partly in memory; returns whether any left."""
         has_made = self._eviction.instead_of(member, placement)
         if has_made:
             self._choose_principal()
         return has_made
 
     def look_after(self) -> None:
-        """Makes waiting models give up memory that others need; to be called now and then."""
+        """Makes waiting models give up memory that others need; to be called regularly."""
         self._eviction.for_others(self._principal)
         for member in self.members:
             if member.loaded is not None and member.is_folded and not member.wants_turn:
-                # What it has read leaves as it is written.
+                # Its kept KV leaves memory once it is written.
                 member.loaded.flush()
 
     @property
     def is_home_due(self) -> bool:
-        """Whether the chosen model was to wait for answers of another one, which have all ended."""
+        """Whether the chosen model had to wait for answers of another one, which have all ended."""
         return self._is_home_due and not self.has_work
 
     def bring_home(self) -> None:
-        """Loads the chosen model, or brings it back into memory, before it is asked. Raises as `take_turn` does."""
+        """Loads the chosen model, or returns it to memory, before it is asked. Raises as `take_turn` does."""
         home, self._is_home_due = self.members.home, False
         if home.path and not home.is_in_memory:
             left, self.front, self._turn = self.front, home, _Turn()
             self._bring_in(left)
 
     def _choose_principal(self) -> None:
-        """Plans memory for the chosen model while it is in memory, else for the one that computes."""
+        """Plans memory for the chosen model while it is in memory, otherwise for the one that computes."""
         home = self.members.home
         principal = home if home.is_in_memory or self.front.loaded is None else self.front
         for member in self.members:
@@ -447,7 +447,7 @@ class ModelPool:
         self.bound_files()
 
     def bound_files(self) -> None:
-        """Bounds files by the plan of the model that memory is planned for, whichever moved last."""
+        """Bounds files of kept KV by the plan of the model that memory is planned for."""
         if self._principal.loader.bound_files():
             for member in self.members:
                 if member.loaded is not None:

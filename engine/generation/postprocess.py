@@ -1,7 +1,7 @@
 """From computed rows to text: samples, verifies drafts, ends answers and reports what may be shown.
 
-A draft is verified in the pass that computes it: a token is sampled for each row, and as long as it is the drafted one,
-the next row is right as well. So a draft changes no greedy text and, sampled, no distribution.
+A draft is verified in the pass that computes it: a token is sampled for each row, and as long as it equals the drafted
+one, the next row is valid too. So drafts change neither greedy text nor the distribution of sampled text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Postprocess:
                 self._write(work, row + work.num_tokens - 1)
 
     def fork(self, work: Work, row: int) -> None:
-        """Once all that they share is read, lets every answer go on in its own cells; at first from the same row."""
+        """Once the shared prompt is read, gives every answer its own cells, and samples from the same row."""
         group, lead, shared = work.group, work.sequence, work.group.shared_length
         if lead.num_computed < shared:
             return
@@ -49,7 +49,7 @@ class Postprocess:
                 self.tell(group, sequence)
 
     def tell(self, group: SequenceGroup, sequence: TokenSequence) -> None:
-        """Reports what can be shown since the last call; everything, once the answer has ended."""
+        """Reports new text that can be shown; all of it, once the answer has ended."""
         if sequence.finish_reason is not None:
             _finish(sequence)
         text = "".join(sequence.unsaid)
@@ -71,7 +71,7 @@ class Postprocess:
         self.tell(work.group, sequence)
 
     def _verify(self, work: Work, row: int) -> int:
-        """Samples until a token is not the drafted one; returns how many were."""
+        """Samples until a token differs from the drafted one; returns how many were accepted."""
         sequence = work.sequence
         for at, drafted in enumerate(sequence.draft[: work.num_drafted]):
             if self._sample(sequence, row + at) != drafted:
@@ -82,7 +82,7 @@ class Postprocess:
         return work.num_drafted
 
     def _sample(self, sequence: TokenSequence, row: int) -> int | None:
-        """The token that was written; None where the answer ended without one."""
+        """Samples and takes the next token; returns None if the answer ended without one."""
         token = sequence.choose(self._context, row)
         thoughts = sequence.thoughts
         if thoughts is not None and thoughts.is_thinking and self._vocabulary.piece(token) is None:
@@ -116,7 +116,7 @@ class Postprocess:
 
 
 def _finish(sequence: TokenSequence) -> None:
-    """Releases what was held back, since no more tokens come."""
+    """Releases text that was held back, since no more tokens follow."""
     rest = ""
     if sequence.thoughts is not None:
         rest = sequence.stream.feed(sequence.thoughts.finish())

@@ -1,4 +1,4 @@
-"""Whether a preempted request is saved and loaded again, or read again: whichever is expected to take less time."""
+"""Decides whether a preempted request is saved and loaded, or computed again: whichever is expected to be faster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEARNING_RATE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Positions that a preempted request computed: `num_tokens` from `start` on, in `num_bytes`."""
+    """Positions that a preempted request has computed: `num_tokens` from `start` on, in `num_bytes`."""
 
     start: int
     num_tokens: int
@@ -23,7 +23,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class SwapRates:
-    """How fast keys and values leave and come back, in bytes per second; at first a guess of a slow memory's speed."""
+    """How fast keys and values are saved and loaded, in bytes per second; at first a guess for slow memory."""
 
     save: float = 2e9
     load: float = 2e9
@@ -35,7 +35,7 @@ class SwapRates:
         return replace(self, load=_learned(self.load, num_bytes, seconds))
 
     def seconds(self, num_bytes: int) -> float:
-        """What saving and loading takes."""
+        """Returns the seconds of saving and loading."""
         return num_bytes / self.save + num_bytes / self.load
 
 
@@ -44,7 +44,7 @@ DISK_RATES = SwapRates(save=2e8, load=5e8)
 
 
 def choose(parts: Sequence[Part], room_bytes: int, rates: SwapRates, profile: PrefillProfile) -> PreemptionKind:
-    """Swaps, unless that does not pass through `room_bytes` of RAM or reading the parts again is faster."""
+    """Chooses to swap, unless the parts exceed `room_bytes` of RAM or computing them again is faster."""
     num_bytes = sum(part.num_bytes for part in parts)
     if num_bytes > room_bytes:
         return "recompute"

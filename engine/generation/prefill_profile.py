@@ -1,7 +1,7 @@
-"""How long reading takes, T(cached, new): bilinear interpolation between what was measured while running.
+"""Predicts the time to read a prompt, T(cached, new), by bilinear interpolation between measurements while running.
 
 RAGCache profiles the grid before serving (https://arxiv.org/abs/2404.12457, section 5.1); here every chunk of every
-prompt is a measurement, so the profile follows the machine: its power mode, other programs, layers that are streamed.
+prompt is a measurement, so the profile follows the machine: its power mode, other programs, streamed layers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _CACHED = (0.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0)
 _NEW = (1.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)
 # A new measurement moves its neighbours by this share of the difference: about ten outweigh a start-up effect.
 _LEARNING_RATE = 0.2
-# Used until something is measured or planned: a small model on a laptop.
+# Used until something is measured or planned; fits a small model on a laptop.
 _GUESSED_SECONDS_PER_TOKEN = 0.01
 # A plan predicts prompts of about this length.
 _PLANNED_TOKENS = 1024.0
@@ -20,7 +20,8 @@ _PLANNED_TOKENS = 1024.0
 
 _Place = tuple[int, int]
 _PLACES: tuple[_Place, ...] = tuple((row, column) for row in range(len(_CACHED)) for column in range(len(_NEW)))
-# For each node of the grid, all of them, the nearest first. Made once: each chunk of a prompt changes the profile.
+# For each node of the grid, all nodes, the nearest first. Made once, because each chunk of a prompt changes the
+# profile.
 _NEAREST: dict[_Place, tuple[_Place, ...]] = {
     (row, column): tuple(sorted(_PLACES, key=lambda place: abs(place[0] - row) + abs(place[1] - column)))
     for row, column in _PLACES
@@ -32,18 +33,18 @@ class PrefillProfile:
 
     def __init__(self) -> None:
         self._rates: dict[_Place, float] = {}
-        # Cached since the last change; a node that was never measured takes the value of the nearest, scaled by the
-        # cost of attention to more cells.
+        # A cache since the last change. A node that was never measured takes the value of the nearest one, scaled by
+        # the cost of attention to more cells.
         self._known: dict[_Place, float] = {}
         self._cell_cost = self._planned_seconds = 0.0
 
     def expect(self, tokens_per_s: float) -> None:
-        """Sets what a plan predicts for prompts, until something is measured; 0 where it predicts nothing."""
+        """Sets the speed that a plan predicts, used until something is measured; 0 if it predicts nothing."""
         if tokens_per_s > 0:
             self._planned_seconds = 1.0 / tokens_per_s
 
     def attends_at(self, cell_cost: float) -> None:
-        """Sets a token's attention to one cell as a share of its matrices' time (rows.py); 0 if unknown."""
+        """Sets the time of a token's attention to one cell as a share of its matrices' time (rows.py); 0 if unknown."""
         self._cell_cost = cell_cost
         self._known.clear()
 
@@ -52,7 +53,7 @@ class PrefillProfile:
         return bool(self._rates)
 
     def note(self, cached_tokens: int, new_tokens: int, seconds: float) -> None:
-        """Notes that computing `new_tokens` after `cached_tokens` took `seconds`."""
+        """Learns that computing `new_tokens` after `cached_tokens` took `seconds`."""
         if new_tokens <= 0 or seconds <= 0:
             return
         place = _nearest(_CACHED, cached_tokens), _nearest(_NEW, new_tokens)
@@ -62,7 +63,7 @@ class PrefillProfile:
         self._known.clear()
 
     def seconds(self, cached_tokens: int, new_tokens: int) -> float:
-        """What computing `new_tokens` after `cached_tokens` is expected to take."""
+        """Returns the expected seconds to compute `new_tokens` after `cached_tokens`."""
         row, down = _place(_CACHED, cached_tokens)
         column, right = _place(_NEW, new_tokens)
         above = self._rate((row, column)) * (1 - right) + self._rate((row, column + 1)) * right
@@ -82,7 +83,7 @@ class PrefillProfile:
         return self._computed_at(_CACHED[place[0]], _NEW[place[1]])
 
     def _computed_at(self, cached_tokens: float, new_tokens: float) -> float:
-        """The average time of a token, in terms of its matrices."""
+        """Returns the average time of a token, relative to its matrices."""
         return 1.0 + self._cell_cost * (cached_tokens + new_tokens / 2)
 
 
@@ -91,7 +92,7 @@ def _nearest(axis: tuple[float, ...], value: float) -> int:
 
 
 def _place(axis: tuple[float, ...], value: float) -> tuple[int, float]:
-    """The node below `value` and how far it is to the next one (0…1); values outside lie on the border."""
+    """Returns the node below `value`, and its distance from there as a fraction of the interval; clamps to the grid."""
     index = min(max(bisect_right(axis, value) - 1, 0), len(axis) - 2)
     share = (value - axis[index]) / (axis[index + 1] - axis[index])
     return index, min(max(share, 0.0), 1.0)

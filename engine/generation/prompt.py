@@ -1,8 +1,9 @@
 """Makes a prompt that fits the context from a question, evidence and conversation.
 
-Instructions come first, then the turns that are kept, then the passages, each numbered, then the question: prompts
-share their beginnings. Passages that stand in the turns are referred to by their numbers; the others continue from
-there, in the order they are read in. A question to the model alone has its own instructions, and no passages.
+Instructions come first, then the turns that are kept, then the passages, each numbered, then the question, so that
+prompts share their beginnings. Passages that are part of earlier turns are referred to by their numbers; the others are
+numbered from there on, in the order in which they are read. A question to the model alone has its own instructions, and
+no passages.
 """
 
 from __future__ import annotations
@@ -34,31 +35,31 @@ from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
 from engine.generation.trail import Trail, after, whole
 
-# A passage that is cut shorter than this says nothing.
+# A passage that is cut shorter than this is useless.
 MIN_PASSAGE_TOKENS = 24
-# Earlier turns get at most this share of the context, and never so much that the evidence gets less than its own.
+# Earlier turns get at most this share of the context, and never so much that the evidence gets less than its share.
 HISTORY_SHARE = 0.5
 EVIDENCE_SHARE = 0.25
-# Where there is no evidence, they get more.
+# Without evidence, turns get more.
 HISTORY_SHARE_ALONE = 0.75
-# The user's wishes for every answer, with our own words, get at most this share.
+# The user's instructions for every answer get at most this share, together with our own.
 WISHES_SHARE = 1 / 3
 # The segment length of a raw prompt.
 RAW_SEGMENT_TOKENS = 128
-# A text has about four characters per token; indented code has more.
+# Text has about four characters per token; indented code has more.
 _MANY_CHARACTERS_A_TOKEN = 16
-# In characters, of languages that are written with spaces.
+# In characters, for languages that are written with spaces.
 _LONGEST_WORD = 40
-# Our own words, the fullest first.
+# Our own instructions, the longest first.
 _FROM_FILES = ("prompts/answer.txt", "prompts/answer_short.txt")
 _ALONE = ("prompts/chat.txt",)
 
 
 @dataclass(frozen=True, slots=True)
 class Reordering:
-    """Passages may be read in another order than they were found, along what is kept: `trail` is where prompts begin.
+    """Lets passages be read in another order than they were found, along kept KV; `trail` is where prompts begin.
 
-    `max_loss` is how much of the order's worth that may cost, and `uses` how often a passage has been read for other
+    `max_loss` is how much worse the order may become for that, and `uses` how often a passage has been read for other
     questions (see ordering.py).
     """
 
@@ -71,9 +72,9 @@ class Reordering:
 class PromptStyle:
     """How a question is put to the model.
 
-    `wishes` are what the user wants of every answer; they end the instructions. Unless it `searches`, the question is
-    for the model alone and has no passages. One that `is_verbatim` names no day, and `wishes` are all its instructions.
-    `today` is named where the model's template names a day.
+    `wishes` are the user's instructions for every answer, placed after ours. Unless it `searches`, the question is for
+    the model alone and has no passages. If it `is_verbatim`, no day is named, and `wishes` are the only instructions.
+    `today` is named if the model's template names a day.
     """
 
     wishes: str = ""
@@ -87,9 +88,9 @@ PLAIN = PromptStyle()
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What there is of an answer that goes on: its `turn`, the pieces of its text, and the tokens of the last of them.
+    """The existing part of a continued answer: its `turn`, its pieces of text, and the tokens of the last piece.
 
-    `stays`: later prompts will begin with these tokens, and with what comes after them.
+    `stays`: later prompts will begin with these tokens and those that follow them.
     """
 
     turn: Turn
@@ -102,13 +103,13 @@ class Begun:
 class Prompt:
     """What the model reads.
 
-    `passages` are those of the evidence that fitted, as they are read, numbered from `first_number` on; the n-th of
-    them is number `order[n]` of the evidence. `above` maps the numbers of passages that stand in earlier turns to their
-    places in the evidence (where several stand there as one, the best), and `places_above` has all of these places;
-    `standing` is all that stands there, with its numbers. `quotable` are the tokens of all passages, newest first: what
-    the answer is likely to quote. `messages` are what the segments were made of. `asked_on` is the day that the
-    question names, None where it names none. The last segment is what was `begun` of the answer, if anything was. The
-    oldest `turns_left_out` found no room.
+    `passages` are those of the evidence that fit, in the order in which they are read, numbered from `first_number` on;
+    the n-th of them is number `order[n]` of the evidence. `above` maps the numbers of passages in earlier turns to
+    their places in the evidence (the best one, if several are one passage there), and `places_above` has all of these
+    places; `standing` are all passages there with their numbers. `quotable` are the tokens of all passages, newest
+    first, because the answer is likely to quote them. The segments were made from `messages`. `asked_on` is the day
+    that the question names, or None. If an answer is continued, its existing part `begun` is the last segment. There
+    was no room for the oldest `turns_left_out`.
     """
 
     segments: tuple[Segment, ...]
@@ -132,22 +133,22 @@ class Prompt:
 
     @property
     def numbers(self) -> Mapping[int, int]:
-        """The places in the evidence of all that is read for this question, by the numbers that the model knows."""
+        """The places in the evidence of all passages for this question, by the numbers that the model knows."""
         return {**self.above, **dict(enumerate(self.order, self.first_number))}
 
     @property
     def places_read(self) -> frozenset[int]:
-        """The places in the evidence of all that the model has before it."""
+        """The places in the evidence of all passages in the prompt."""
         return self.places_above.union(self.order)
 
     @property
     def documents(self) -> frozenset[int]:
-        """All documents whose text it holds, including that of earlier turns."""
+        """All documents with text in the prompt, including earlier turns."""
         return frozenset().union(*(segment.documents for segment in self.segments))
 
 
 def answer_reserve(max_tokens: int, context_tokens: int) -> int:
-    """Tokens kept free for the answer: what was asked for, but at most a quarter of a small context."""
+    """Returns the tokens to keep free for the answer: as requested, but at most a quarter of the context."""
     return max(1, min(max_tokens, context_tokens // 4))
 
 
@@ -160,13 +161,13 @@ def compose(
     reordering: Reordering | None = None,
     style: PromptStyle = PLAIN,
 ) -> Prompt:
-    """The longest prompt that fits: instructions, newest turns, passages best first (the last one cut), the question.
+    """Composes the longest prompt that fits: instructions, newest turns, passages (the last one cut), the question.
 
-    Passages that stand in the turns are not repeated. Of a document that is read through, the passages are spread over
+    Passages that are part of the turns are not repeated. If a document is read through, the passages are spread over
     all of it.
 
     Raises:
-        PromptTooLong: Even the bare question does not fit, or does not fit with verbatim instructions.
+        PromptTooLong: Even the bare question does not fit, or not together with verbatim instructions.
     """
     budget = speaker.context_tokens - reserve_tokens
     draft = _draft(question, passages, history, speaker, budget, style)
@@ -176,17 +177,17 @@ def compose(
     if order == prompt.order:
         return prompt
     reordered = draft.prompt(read_at, order)
-    # Another number may take a token more.
+    # Other numbers may take more tokens.
     return reordered if reordered.num_tokens <= budget else prompt
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A prompt of which everything is settled but its passages.
+    """A prompt in which everything but the passages is decided.
 
-    `before` are the messages before the question: the instructions and `turns`, of which `turns_left_out` found no
-    room. `numbers` holds, for each passage of the `evidence`, its number in the turns; None where it does not stand
-    there. Passages that do not are numbered from `first_number` on.
+    `before` are the messages before the question: the instructions and `turns`; there was no room for `turns_left_out`.
+    `numbers` holds, for each passage of the `evidence`, its number in the turns, or None if it is not part of them;
+    such passages are numbered from `first_number` on.
     """
 
     question: str
@@ -202,23 +203,23 @@ class _Draft:
 
     @property
     def above(self) -> dict[int, int]:
-        """The places in the evidence of passages that stand in the turns, by their numbers there."""
-        # Of several that stand there as one, the best is named.
+        """The places in the evidence of passages that are part of the turns, by their numbers there."""
+        # If several are one passage there, the best one wins.
         return {number: place for place, number in reversed(list(enumerate(self.numbers))) if number is not None}
 
     @property
     def new_places(self) -> list[int]:
-        """The places in the evidence of passages that do not stand in the turns, best first."""
+        """The places in the evidence of passages that are not part of the turns, best first."""
         return [place for place, number in enumerate(self.numbers) if number is None]
 
     def asking(self, read: Sequence[EvidencePassage]) -> Message:
-        """The question with these passages before it."""
+        """Returns the message with these passages and the question."""
         if not self.searches:
             return asking_alone(self.question, self.asked_on)
         return asking(self.question, read, self.asked_on, self.first_number, sorted(self.above))
 
     def prompt(self, read_at: Mapping[int, EvidencePassage], order: Order) -> Prompt:
-        """The prompt with passages in this order; `read_at` holds them, cut to fit, by their places in the evidence."""
+        """Returns the prompt with passages in this order; `read_at` has them, cut to fit, by places in the evidence."""
         read = tuple(map(read_at.__getitem__, order))
         return as_read(
             (*self.before, self.asking(read)),
@@ -261,9 +262,9 @@ def _draft(
 
 
 def _fitting_evidence(draft: _Draft, budget: int, *, is_in_text_order: bool) -> dict[int, EvidencePassage]:
-    """The passages that fit, the last one cut, by their places in the evidence; best first.
+    """Returns the passages that fit, the last one cut, by their places in the evidence; best first.
 
-    Of passages that follow the text of a document, some are left out evenly, so that the rest spread over all of it.
+    Passages in the order of a document's text are thinned out evenly, so that they cover all of it.
     """
     speaker, places = draft.speaker, draft.new_places
     room = budget - _count([*draft.before, draft.asking(())], speaker)
@@ -281,10 +282,10 @@ def opening(
     budget: int,
     style: PromptStyle,
 ) -> tuple[list[Message], tuple[Turn, ...]]:
-    """What comes before a question and its evidence: the instructions and earlier turns; and these turns.
+    """Returns the messages before a question, that is, instructions and earlier turns, and the turns among them.
 
     Raises:
-        PromptTooLong: Even the bare question is longer than `budget`, or with instructions that are not to be cut.
+        PromptTooLong: The bare question is longer than `budget`, alone or with instructions that must not be cut.
     """
     if style.is_verbatim:
         before = _as_given(style.wishes, question, speaker, budget)
@@ -295,7 +296,7 @@ def opening(
 
 
 def as_read(messages: tuple[Message, ...], speaker: Speaker, behind: Sequence[PromptPart] = (), **told: Any) -> Prompt:
-    """The prompt as this model reads the messages, and what is `behind` them; `told` are the prompt's other fields."""
+    """Returns the prompt of these messages, followed by the parts `behind`; `told` are the prompt's other fields."""
     segments = speaker.segments((*speaker.render(messages), *behind))
     read = [segment.tokens for segment in segments if segment.kind == "passage"]
     return Prompt(
@@ -308,27 +309,27 @@ def as_read(messages: tuple[Message, ...], speaker: Speaker, behind: Sequence[Pr
 
 
 def as_it_stands(text: str, speaker: Speaker, reserve_tokens: int) -> Prompt:
-    """A raw prompt, including the model's markup: nothing is added before or after it.
+    """Returns the prompt for a raw text, including the model's markup: nothing is added before or after it.
 
     Raises:
         PromptTooLong: It does not fit.
     """
     room = speaker.context_tokens - reserve_tokens
-    # Tokenising megabytes takes seconds, in which all answers pause; mostly their beginning is too long already.
+    # Tokenising megabytes takes seconds in which all answers pause, and usually the beginning alone is too long.
     begun = text[: room * _MANY_CHARACTERS_A_TOKEN]
     tokens = speaker.tokens_as_they_stand(begun)
     if len(begun) < len(text) and len(tokens) <= room:
         tokens = speaker.tokens_as_they_stand(text)
     if len(tokens) > room:
         raise _too_long("prompt", speaker)
-    # In whole segments, a beginning that the next prompt shares is found again.
+    # A beginning that the next prompt shares is found again in units of segments.
     starts = range(0, len(tokens), RAW_SEGMENT_TOKENS)
     segments = tuple(Segment(tokens[start : start + RAW_SEGMENT_TOKENS]) for start in starts)
     return Prompt(segments, passages=(), order=(), num_tokens=len(tokens))
 
 
 def order_along(prompt: Prompt, evidence: Sequence[Passage], speaker: Speaker, reordering: Reordering) -> Order:
-    """The `order` in which the passages of this prompt, which were made of that evidence, should be read."""
+    """Returns the `order` in which the passages of this prompt, which come from `evidence`, should be read."""
     if len(prompt.order) < 2 or follow_text(evidence):
         return prompt.order
     places = [place for place, segment in enumerate(prompt.segments) if segment.kind == "passage"]
@@ -351,9 +352,9 @@ def order_along(prompt: Prompt, evidence: Sequence[Passage], speaker: Speaker, r
 
 
 def _instructions(ours: Sequence[str], wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:
-    """The fullest instructions that leave most of the context to question and passages; wishes before our own words.
+    """Returns the longest instructions that leave most of the context for the rest; wishes have priority over our own.
 
-    Of wishes that are too long for this model, their beginning, which is the same for every question.
+    Wishes that are too long for this model are cut at the end, in the same way for every question.
     """
     bare = _counted("question", [question], speaker, budget)
 
@@ -378,7 +379,7 @@ def _instructions(ours: Sequence[str], wishes: str, question: Message, speaker: 
 
 
 def _as_given(wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:
-    """Instructions that the caller answers for: whole, or an error."""
+    """Returns the caller's own instructions uncut. Raises PromptTooLong if they do not fit."""
     before = [_instructing(wishes)] if wishes else []
     _counted("question with its instructions" if before else "question", [*before, question], speaker, budget)
     return before
@@ -389,7 +390,7 @@ def _instructing(text: str) -> Message:
 
 
 def _counted(what: str, messages: Sequence[Message], speaker: Speaker, budget: int) -> int:
-    """The number of tokens. Raises PromptTooLong where it exceeds `budget`."""
+    """Returns the number of tokens. Raises PromptTooLong if it exceeds `budget`."""
     num_tokens = _count(messages, speaker)
     if num_tokens > budget:
         raise _too_long(what, speaker)
@@ -411,9 +412,9 @@ def _turns_kept(
     budget: int,
     style: PromptStyle,
 ) -> tuple[Turn, ...]:
-    """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long.
+    """Returns the newest turns, cut in large steps (see `first_kept`); fewer if the question itself is long.
 
-    Of a verbatim conversation, all of it where it fits, and the newest turn at least.
+    A verbatim conversation is kept completely if it fits; otherwise at least its newest turn is kept.
     """
 
     def is_too_long(turns: Sequence[Turn], most: int) -> bool:
@@ -421,7 +422,7 @@ def _turns_kept(
 
     if style.is_verbatim and not is_too_long(history, budget):
         return tuple(history)
-    # Where nothing is cited, there is nothing to take away.
+    # Verbatim turns have no passages that could be removed.
     bare_turns = history if style.is_verbatim else [turn.bare() for turn in history]
     lengths, bare_lengths = (
         [speaker.added(_read_by(speaker, turn)) for turn in turns] for turns in (history, bare_turns)
@@ -450,7 +451,7 @@ def _read_by(speaker: Speaker, turn: Turn) -> tuple[Message, ...]:
 def fitting_passages(
     evidence: Sequence[EvidencePassage], budget: int, speaker: Speaker, first_number: int = 1
 ) -> tuple[EvidencePassage, ...]:
-    """Best first until the room is used up; the one that does not fit whole is cut, the rest is left out."""
+    """Returns the best passages that fit; the first one that does not fit whole is cut, the rest is left out."""
     fitting: list[EvidencePassage] = []
     for number, passage in enumerate(evidence, start=first_number):
         cost = len(speaker.tokens(passage.block(number)))
@@ -464,7 +465,7 @@ def fitting_passages(
 
 
 def _cut(passage: EvidencePassage, number: int, budget: int, speaker: Speaker) -> EvidencePassage | None:
-    """The beginning of a passage that fits into `budget` tokens, ending at a word; None where nothing useful fits."""
+    """Returns the beginning of a passage that fits into `budget`, cut after a word; None if nothing useful fits."""
     text = passage.text
     while text:
         cut = replace(passage, text=text)
@@ -479,11 +480,11 @@ def _cut(passage: EvidencePassage, number: int, budget: int, speaker: Speaker) -
 
 
 def _whole_words(text: str) -> str:
-    """The text without a word that was cut; unchanged in a script that has no spaces."""
+    """Returns the text without a cut word at its end; unchanged in a script without spaces."""
     end = max(text.rfind(" "), text.rfind("\n"))
     return text[:end] if end >= max(1, len(text) - _LONGEST_WORD) else text
 
 
 def _count(messages: Sequence[Message], speaker: Speaker) -> int:
-    """The number of tokens, with the beginning-of-text token that a prompt may get."""
+    """Returns the number of tokens, including a beginning-of-text token that may be added."""
     return speaker.count(speaker.render(messages)) + 1

@@ -1,4 +1,4 @@
-"""How many questions come before each waiting one: reported to all at first, then only to those near the front."""
+"""Reports how many questions are before each waiting one: once to all, afterwards only to those near the front."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from engine.events import AnswerStateChanged, Publish
 from engine.inflight import QuestionInFlight
 
-# Questions further back are not told of every step that they move: with hundreds, that would be most of the work.
+# Questions further back do not get every change of their position: with hundreds, that would be most of the work.
 POSITIONS_REPORTED = 50
 
 
 class QueuePositions:
-    """The position that each question was told last; on the generation thread."""
+    """The position that was last reported to each question; on the generation thread."""
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
@@ -20,7 +20,7 @@ class QueuePositions:
         self._num_moves = 0
 
     def follow(self, num_moves: int, waiting: Callable[[], Iterable[QuestionInFlight]]) -> None:
-        """Reports changes, if any: `num_moves` counts how often a question came, began or left so far."""
+        """Reports changes, if any: `num_moves` counts how often a question arrived, began or left so far."""
         if num_moves != self._num_moves:
             self._num_moves = num_moves
             self.report(waiting())

@@ -1,8 +1,8 @@
-"""Reading ahead: a prompt is read while the search for its passages goes on, from what has been found so far.
+"""Reading ahead: a prompt is read while the search for its passages continues, with the passages found so far.
 
 RAGCache's speculative pipelining (https://arxiv.org/abs/2404.12457, section 5.3): a guess that turns out right has been
-read when the search ends, or is being read. A wrong one continues as the next guess as far as both begin alike; else it
-is cancelled within a ubatch, and what it has read whole is kept like anything else.
+read, or is being read, when the search ends. A wrong one becomes the next guess if both share what has been read; else
+it is cancelled within a ubatch, and the segments that it has read completely are kept as usual.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from engine.generation.shared_prefill import ReadSoFar
 from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
 
-# Guesses whose question never came, because its search failed, are dropped beyond this many.
+# More guesses than this, whose questions never came because their searches failed, are dropped.
 MAX_GUESSES = 32
-# No other id ends so. A number before it tells a guess from the one that it replaced, for which the loop may still have
-# an event.
+# No other id has this suffix. A number before it distinguishes a guess from the one that it replaced, for which the
+# loop may still have an event.
 _SUFFIX = "\0ahead"
 
 
 @dataclass(slots=True, eq=False)
 class Guess:
-    """A question's prompt, if these turn out to be its passages; `has_ended` once it is no longer being read."""
+    """A question's prompt for the passages that it will probably have; `has_ended` once it is no longer being read."""
 
     in_flight: QuestionInFlight
     request_id: str
@@ -49,21 +49,21 @@ class ReadingAhead:
         return not all(guess.has_ended for guess in list(self._guesses.values()))
 
     def reading(self) -> set[str]:
-        """The questions whose prompts are being read."""
+        """Returns the questions whose prompts are being read."""
         return {question_id for question_id, guess in self._guesses.items() if not guess.has_ended}
 
     def expects(self, question_id: str, passages: Sequence[Passage]) -> bool:
-        """Whether these passages are the guess for a question."""
+        """Returns whether the guess for a question has these passages."""
         guess = self._guesses.get(question_id)
         return guess is not None and guess.passages == tuple(passages)
 
     def read_so_far(self, loop: StepLoop, question_id: str) -> ReadSoFar:
-        """What has been read for a question, and would be read once more by a prompt that begins otherwise."""
+        """Returns what has been read for a question so far; a prompt with another beginning could not use it."""
         guess = self._guesses.get(question_id)
         return loop.read_so_far(guess.request_id) if guess is not None and not guess.has_ended else ReadSoFar()
 
     def amend(self, loop: StepLoop, question_id: str, passages: Sequence[Passage], prompt: Prompt) -> Guess | None:
-        """Turns a guess that is being read into this prompt, if both begin alike so far; returns it, or None."""
+        """Turns a guess that is being read into this prompt, if both share what has been read; returns it, or None."""
         guess = self._guesses.get(question_id)
         if guess is None or guess.has_ended:
             return None
@@ -73,7 +73,7 @@ class ReadingAhead:
         return guess
 
     def begin(self, loop: StepLoop, in_flight: QuestionInFlight, passages: Sequence[Passage], prompt: Prompt) -> None:
-        """Has the prompt read, and nothing written."""
+        """Submits the prompt to be read, without writing an answer."""
         question = in_flight.question
         self.drop(loop, question.question_id)
         self._num_begun += 1
@@ -85,7 +85,7 @@ class ReadingAhead:
             self.drop(loop, forgotten)
 
     def settle(self, question_id: str, passages: Sequence[Passage]) -> Guess | None:
-        """The guess, if these are the passages."""
+        """Returns the guess if it has these passages, and forgets it once it has been read."""
         guess = self._guesses.get(question_id)
         if guess is None or guess.passages != tuple(passages):
             return None
@@ -94,26 +94,26 @@ class ReadingAhead:
         return guess
 
     def hand_over(self, loop: StepLoop, request: Request) -> None:
-        """Lets the question itself take over what is being read for it, where possible: then there is no guess."""
+        """Lets the question itself take over what is being read for it, if possible; then the guess is forgotten."""
         guess = self._guesses.get(request.request_id)
         if guess is not None and not guess.has_ended and loop.amend(request, guess.request_id):
             del self._guesses[request.request_id]
 
     def drop(self, loop: StepLoop, question_id: str) -> None:
-        """Ends the reading of a guess that is no longer needed; harmless where there is none."""
+        """Cancels a guess that is no longer needed; does nothing without one."""
         if (guess := self._guesses.pop(question_id, None)) is not None:
             loop.cancel(guess.request_id)
 
     def cancelled(self) -> list[str]:
-        """The questions with a guess whose answer is no longer wanted."""
+        """Returns the cancelled questions that have a guess."""
         return [question_id for question_id, guess in self._guesses.items() if guess.in_flight.cancelled.is_set()]
 
     def clear(self) -> None:
-        """The loop has gone."""
+        """Forgets all guesses, because the loop is gone."""
         self._guesses.clear()
 
     def take(self, event: StepEvent) -> str | None:
-        """Takes in an event of a guess; returns the question whose reading has ended, if one has."""
+        """Takes in an event of a guess; returns its question if the reading has ended, otherwise None."""
         question_id = event.request_id.removesuffix(_SUFFIX).rpartition("\0")[0]
         guess = self._guesses.get(question_id)
         if guess is None or guess.request_id != event.request_id or isinstance(event, TextWritten):
@@ -131,5 +131,5 @@ def _only_read(request_id: str, prompt: Prompt, in_flight: QuestionInFlight) -> 
 
 
 def is_ahead(event: StepEvent) -> bool:
-    """Whether it is an event of a guess, and of no question."""
+    """Returns whether an event belongs to a guess instead of a question."""
     return event.request_id.endswith(_SUFFIX)

@@ -1,9 +1,9 @@
-"""When a long answer looks for more to go on from, and what that may cost: PipeRAG's choices as pure functions.
+"""Decides when a long answer retrieves more passages, and what that may cost: PipeRAG's choices as pure functions.
 
-PipeRAG (https://arxiv.org/abs/2403.05676, sections 4 and 5): retrieval runs alongside generation, with a window of text
+PipeRAG (https://arxiv.org/abs/2403.05676, sections 4 and 5): retrieval runs alongside generation, with a query window
 that is stale by the time it is done, and the interval m' between two retrievals is chosen so that both take equally
-long. A model without continuation chunks must read what is appended, which on a processor takes as long as writing many
-tokens; so here an answer has to earn its passages, by having been written for a multiple of that time.
+long. A model without chunked cross-attention must read what is appended, which on a processor takes as long as writing
+many tokens; so here, an answer gets passages only after it has been written for a multiple of that time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ RefreshMode = Literal["none", "once", "synchronous", "periodic"]
 
 # m' is one of these, in tokens.
 INTERVALS = (8, 16, 32, 64, 128)
-# The end of the text that is searched for: about 128 tokens, at which a window that is 64 tokens old finds nearly what
-# a fresh one does (tests/bench/stale_queries.py).
+# The query is this much of the end of the text, about 128 tokens: with that length, a window that is 64 tokens old
+# finds nearly the same as a fresh one (tests/bench/stale_queries.py).
 WINDOW_CHARACTERS = 512
 
-# The end of a text shows whether a sentence ends: that search takes time quadratic in the length of the text.
+# Only this much of a text is searched for the end of a sentence, because the time is quadratic in its length.
 _END_CHARACTERS = 120
 
 _OPEN_CODE = re.compile(r"```|`")
 _MARKERS = re.compile(r"(?:\s*[\[【][\d,;\s]+[\]】])+\Z")
 _ENDS = re.compile(r"""(?P<word>[^\s.!?…。！？]*)(?P<end>[.!?…]+|[。！？]+)[)\]}"'”’»*_]*\Z""")
-# Words after which a full stop rarely ends a sentence.
+# After these words, a full stop rarely ends a sentence.
 _SHORTENED = "e g i cf vs etc eg ie approx dr mr mrs ms prof st no nr fig eq sec ch pp p vol ed al z bzw ca usw bspw"
 _ABBREVIATIONS = frozenset(_SHORTENED.split())
 
@@ -38,12 +38,12 @@ _ABBREVIATIONS = frozenset(_SHORTENED.split())
 class RefreshPolicy:
     """How answers are refreshed; None leaves `interval` and `breadth` to the performance model.
 
-    "once" looks a single time, "periodic" again and again; "synchronous" does that at the end of a sentence, and pauses
-    all answers meanwhile (what users would wait for without PipeRAG). A refresh brings at most `passages`, and an
-    answer gets `max_refreshes` of them from `max_looks` looks. Reading what was found and being held up by looking may
-    take `max_cost_share` of the time that the answer has been written for; None: whatever it takes. As much again is
-    left for costs that cannot be predicted: each later token attends to what was read (a fifth longer per token after
-    3,400 and 500 more), and cells of others lie in between.
+    "once" retrieves a single time, "periodic" repeatedly; "synchronous" does so at the end of a sentence, and pauses
+    all answers meanwhile (as users would wait without PipeRAG). A refresh adds at most `passages`, and an answer gets
+    at most `max_refreshes` from `max_looks` searches. Reading the passages and delays by searching may take
+    `max_cost_share` of the time that the answer has been written for; None does not limit it. The same share is
+    reserved for unpredictable costs: each later token attends to what was read (a fifth longer per token after 3,400
+    and 500 more), and cells of other answers are in between.
     """
 
     mode: RefreshMode = "periodic"
@@ -60,23 +60,23 @@ class RefreshPolicy:
 
 
 def suits(sampling: SamplingParams) -> bool:
-    """Whether an answer with these parameters can go on from more: a single answer, from one beam, of no given form."""
+    """Returns whether an answer with these parameters can be refreshed: a single one, without beams or a grammar."""
     is_free = not (sampling.grammar or sampling.json_schema)
     return is_free and sampling.num_answers == 1 and sampling.beam_width == 1 and sampling.max_tokens > INTERVALS[0]
 
 
 def chosen_interval(retrieval_seconds: float, computing_seconds: Callable[[int], float]) -> int:
-    """The shortest interval in which computing takes as long as retrieval: m' with T_ret ≈ T_C, and T_ret hidden.
+    """Returns the shortest interval m' in which computing takes at least as long as retrieval (T_ret ≈ T_C, hidden).
 
     Args:
-        retrieval_seconds: T_ret, at the breadth of the latest look.
+        retrieval_seconds: T_ret, at the breadth of the latest search.
         computing_seconds: T_C, the time to write this many tokens and to read what is appended among them.
     """
     return next((interval for interval in INTERVALS if computing_seconds(interval) >= retrieval_seconds), INTERVALS[-1])
 
 
 def affordable_tokens(seconds: float, reading_seconds: Callable[[int], float], most: int) -> int:
-    """The most tokens, up to `most`, whose reading is expected to take at most `seconds`."""
+    """Returns the most tokens, up to `most`, whose reading is expected to take at most `seconds`."""
     if most <= 0 or reading_seconds(1) > seconds:
         return 0
     low, high = 1, most
@@ -87,7 +87,7 @@ def affordable_tokens(seconds: float, reading_seconds: Callable[[int], float], m
 
 
 def window_of(text: str) -> str:
-    """The end of a text, from the beginning of a word."""
+    """Returns the end of a text, starting with a whole word."""
     if len(text) <= WINDOW_CHARACTERS:
         return text.strip()
     window = text[-WINDOW_CHARACTERS:]
@@ -95,7 +95,7 @@ def window_of(text: str) -> str:
 
 
 def is_sentence_end(text: str) -> bool:
-    """Whether a text stops where a sentence, a line or a list item does; never inside code or a marker."""
+    """Returns whether a text ends with a sentence, a line or a list item; never inside code or a marker."""
     if _is_in_code(text):
         return False
     if text.endswith("\n"):

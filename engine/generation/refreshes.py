@@ -1,7 +1,7 @@
-"""Refreshes: running answers are searched for again, and go on from what that finds.
+"""Refreshes: retrieves again for running answers, which continue with the new passages.
 
-A search goes out as a value and comes back as a command, between two steps; the loop never waits for it (unless a
-benchmark makes it wait, to see what that would cost). Answers that end meanwhile end as they would have.
+A search goes out as a value and comes back as a command between two steps; the loop never waits for it (except in a
+benchmark that measures the cost of waiting). Answers that end meanwhile are not affected.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from engine.generation.request import StepEvent, TextWritten
 from engine.looking_again import FoundAgain, LookAgain
 
 log = logging.getLogger(__name__)
-# The length of a passage where the question has none to go by; and of the markup and the sentence around new ones.
+# The assumed length of a passage if the question has none; and of the markup and the sentence around new ones.
 _GUESSED_PASSAGE_TOKENS, _AROUND_TOKENS = 256, 64
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSource:
-    """Where more passages come from: `look` starts a search, `expected_seconds` is what it will take.
+    """Where more passages come from: `look` starts a search, `expected_seconds` predicts its duration.
 
-    `policy` is called for each question; None where answers are not refreshed.
+    `policy` is called for each question; it returns None if answers are not refreshed.
     """
 
     policy: Callable[[], RefreshPolicy | None]
@@ -56,22 +56,22 @@ class Refreshes:
         self._numbers = count(1)
         self._policies: dict[str, RefreshPolicy] = {}
         self._looks: dict[str, int] = {}
-        # Time in which another model has its turn does not count for these answers.
+        # Turns of other models do not count as time for these answers.
         self._left_at: float | None = None
         self._away_s = 0.0
 
     def stand_still(self) -> None:
-        """Another model has its turn: no time passes for these answers until `resume`."""
+        """Stops the clock of these answers until `resume`, because another model has its turn."""
         self._left_at = self._clock() if self._left_at is None else self._left_at
 
     def resume(self) -> None:
-        """It is this model's turn. Harmless if it was already."""
+        """Continues the clock for this model's turn; does nothing if it is running."""
         if self._left_at is not None:
             self._away_s, self._left_at = self._away_s + self._clock() - self._left_at, None
 
     @property
     def _now(self) -> float:
-        """Seconds of a clock that runs while it is this model's turn."""
+        """The time on a clock that runs only during this model's turns."""
         return (self._clock() if self._left_at is None else self._left_at) - self._away_s
 
     def begin(self, answering: Answering, loaded: LoadedModel) -> None:
@@ -84,7 +84,7 @@ class Refreshes:
         # A model that thinks before an answer would have to do so again before each piece of it.
         thinks = loaded.speaker.told(sampling.thinks).thinks
         if answering.prompt.begun is not None or answering.evidence.stands_above:
-            # What it rests on is known to those who have read its beginning, or the answer that it is about.
+            # Continued answers, and questions about an answer, keep the passages that their reader already knows.
             return
         if suits(sampling) and not thinks and can_go_on(answering.pieces.reading, loaded.speaker):
             costs = Costs(
@@ -97,21 +97,21 @@ class Refreshes:
             self._policies[answering.question_id] = policy
 
     def end(self, question_id: str) -> None:
-        """An answer has ended; what is still being searched for is not needed."""
+        """Forgets an answer that has ended, with its pending search."""
         self._policies.pop(question_id, None)
         if self._looks.pop(question_id, None) is not None:
             log.debug("the answer to %s has ended before more was found", question_id)
 
     def holds_up(self, answerings: Mapping[str, Answering]) -> bool:
-        """Whether an answer waits for a search, and all others with it."""
-        # Only these are checked: this runs at every step, and a thousand may wait.
+        """Returns whether an answer waits for a search, and all others with it."""
+        # Only answers with a search are checked: this runs at every step, and there may be a thousand answers.
         looking = [answerings[question_id] for question_id in self._looks if question_id in answerings]
-        # One that was cancelled ends with the next step.
+        # A cancelled answer ends with the next step, so nothing waits for its search.
         wanted = [answering.refreshing for answering in looking if not answering.in_flight.cancelled.is_set()]
         return any(refreshing is not None and refreshing.holds_up for refreshing in wanted)
 
     def take(self, found: FoundAgain, answering: Answering | None, loaded: LoadedModel) -> None:
-        """Takes in what a look found; ignored where it comes late, nothing new where it failed."""
+        """Takes in the result of a search; a late one is ignored, and a failed one counts as finding nothing."""
         if answering is None or answering.refreshing is None or self._looks.get(found.question_id) != found.number:
             log.debug("what was looked for comes too late for %s", found.question_id)
             return
@@ -124,7 +124,7 @@ class Refreshes:
     def go_on(
         self, events: Iterable[StepEvent], answerings: Mapping[str, Answering], loaded: LoadedModel, seconds: float
     ) -> None:
-        """After a step of `seconds`: answers that wrote in it search for more, or go on from what was found."""
+        """After a step of `seconds`, lets answers that wrote in it search for more, or continue with what was found."""
         if not self._policies:
             return
         now = self._now
@@ -139,7 +139,7 @@ class Refreshes:
 
     def _see_to(self, answering: Answering, refreshing: Refreshing, loaded: LoadedModel) -> None:
         try:
-            # What could still become a marker, or code, is written but not shown yet.
+            # Written text that could still become a marker, or code, is not shown yet.
             text = answering.pieces.text
             fresh = refreshing.fresh(text.written[-1])
             if fresh is not None:
@@ -148,7 +148,7 @@ class Refreshes:
             if window is not None:
                 self._look(answering, window)
         except RagdollError as error:
-            # It is written on from what it has.
+            # The answer continues without more passages.
             log.warning("the answer to %s is not refreshed: %s", answering.question_id, error)
             answering.refreshing = None
 
@@ -166,7 +166,7 @@ class Refreshes:
         )
 
     def _add(self, answering: Answering, refreshing: Refreshing, fresh: Fresh, loaded: LoadedModel) -> None:
-        """Gives what was found to the model to read, if that can be afforded by now."""
+        """Makes the model read the new passages, if the policy allows the cost by now."""
         passages = tuple(one for one in self._known(fresh.passages) if not answering.pieces.stands_above(one))
         room = min(answering.room, MAX_ADDED_TOKENS)
         if not passages or room <= _AROUND_TOKENS:
@@ -175,7 +175,7 @@ class Refreshes:
         written = loaded.loop.written(answering.question_id)
         max_tokens = refreshing.affordable(answering.length, room)
         if written is None or max_tokens <= _AROUND_TOKENS:
-            # At the end of another sentence that may differ.
+            # It is tried again at the end of a later sentence.
             return
         pieces, num_written = answering.pieces, len(written.tokens)
         text, tokens = pieces.text.written[-1], written.tokens[pieces.num_before :]
@@ -192,12 +192,12 @@ class Refreshes:
             refreshing.give_up()
 
     def _known(self, passages: tuple[Passage, ...]) -> tuple[Passage, ...]:
-        """The passages without those of documents that were removed since they were found."""
+        """Returns the passages without those of documents that have been removed meanwhile."""
         known = set(self._known_documents({passage.document_id for passage in passages}))
         return tuple(passage for passage in passages if passage.document_id in known)
 
 
 def _typical_tokens(answering: Answering) -> int:
-    """The tokens of an addition of one passage, judging by the passages that the question has."""
+    """Estimates the tokens of an addition of one passage from the passages that the question has."""
     lengths = [len(segment.tokens) for segment in answering.pieces.reading.segments if segment.kind == "passage"]
     return _AROUND_TOKENS + (sum(lengths) // len(lengths) if lengths else _GUESSED_PASSAGE_TOKENS)

@@ -1,7 +1,7 @@
-"""The refreshing of one answer: when it looks again, what that found, and when it goes on from it.
+"""The state of refreshing one answer: when it searches again, what was found, and when that is added.
 
-It is notified of the answer's tokens as they are written; otherwise it depends only on a clock. See refresh_policy.py
-for the choices, and refreshes.py for what is done about them.
+It is notified of the answer's tokens as they are written; otherwise it depends only on a clock. refresh_policy.py makes
+the choices, and refreshes.py carries them out.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from engine.generation.refresh_policy import (
     window_of,
 )
 
-# No more than this is read at a time, whatever it costs.
+# No more than this is read at a time, even without a limit on costs.
 MAX_ADDED_TOKENS = 1024
-# The time per token is a mean over about this many: it grows with all that was read and written.
+# The time per token is a mean over about this many, because it grows with the length of the text.
 _RECENT_TOKENS = 64
 
 
@@ -31,7 +31,7 @@ class Costs:
     """What the performance model predicts, in seconds.
 
     `reading` takes the tokens before and the tokens to read, `writing` the tokens before and the tokens to write;
-    `retrieval` is that of the next look.
+    `retrieval` returns the time of the next search.
     """
 
     reading: Callable[[int, int], float]
@@ -41,7 +41,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What to search for: the end of what was written, taking `seconds` at most."""
+    """What to search for: the end of the written text; the search may take `seconds`."""
 
     text: str
     seconds: float
@@ -49,7 +49,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What a look found, and how much of its `retrieval_s` passed while the answer was written as fast as before."""
+    """What a search found; for `hidden_s` of its `retrieval_s`, the answer was written as fast as without it."""
 
     passages: tuple[Passage, ...]
     retrieval_s: float
@@ -58,7 +58,7 @@ class Fresh:
 
 @dataclass(slots=True)
 class _Look:
-    """A look under way, or just back: what writing took meanwhile."""
+    """A search that runs or has just returned, and the time that writing took meanwhile."""
 
     writing_s: float = 0.0
     num_tokens: int = 0
@@ -69,11 +69,11 @@ class _Look:
 class Refreshing:
     """Refreshes one answer; on the generation thread.
 
-    `interval` is m', None until it is chosen. `holds_up`: the policy makes the answer wait for the search.
+    `interval` is m', or None until it is chosen. `holds_up`: the policy makes the answer wait for the search.
     """
 
     def __init__(self, policy: RefreshPolicy, costs: Costs, typical_tokens: int, now: float) -> None:
-        """Begins before the first token has been written; `typical_tokens` is how long a passage is."""
+        """Starts before the first token is written; `typical_tokens` is the expected length of an addition."""
         self._policy, self._costs, self._typical_tokens = policy, costs, typical_tokens
         self.interval = policy.interval
         self._written_at = now
@@ -91,11 +91,11 @@ class Refreshing:
         return self._policy.mode == "synchronous" and self._look is not None and self._look.retrieval_s is None
 
     def note_tokens(self, num_tokens: int, now: float) -> None:
-        """Notes that `num_tokens` more were written since the last call."""
+        """Learns that `num_tokens` more were written since the last call."""
         seconds, self._written_at = now - self._written_at, now
         is_first, self._num_tokens = self._num_tokens == 0, self._num_tokens + num_tokens
         if is_first:
-            # The prompt was read before it.
+            # This time includes reading the prompt.
             return
         if self._is_reading:
             self._note_read(num_tokens, seconds)
@@ -113,9 +113,9 @@ class Refreshing:
             self._settle(self._look, self._look.retrieval_s)
 
     def wants_to_look(self, told: str, written: str, length: int) -> Window | None:
-        """What to search for now, if it is time; `length` tokens were read and written in all.
+        """Returns what to search for, if it is time; `length` tokens were read and written in all.
 
-        The search is for the end of what was `told`; `written` shows whether a sentence ends.
+        The query is the end of the shown text `told`; `written` shows whether a sentence ends.
         """
         policy = self._policy
         is_open = self._look is None and self._fresh is None and not self._is_reading
@@ -134,7 +134,7 @@ class Refreshing:
         return Window(window_of(told), self._computing_s(self.interval, length))
 
     def take(self, passages: Sequence[Passage], seconds: float, now: float) -> None:
-        """Takes in a look that is back after `seconds`, possibly with nothing."""
+        """Takes in the result of a search that took `seconds`; it may be empty."""
         if self._look is not None:
             self._look.retrieval_s, self._look.passages = seconds, tuple(passages)
             if self._policy.mode == "synchronous":
@@ -142,28 +142,28 @@ class Refreshing:
                 self._settle(self._look, seconds)
 
     def fresh(self, written: str) -> Fresh | None:
-        """What to go on from now: what was found, once the model has written to the end of a sentence."""
+        """Returns what was found, once the model has written to the end of a sentence; otherwise None."""
         is_new = self._num_tokens > self._num_at_refresh
         return self._fresh if self._fresh is not None and is_new and is_sentence_end(written) else None
 
     def affordable(self, length: int, most: int = MAX_ADDED_TOKENS) -> int:
-        """How many tokens may be read now, up to `most`, given the time that writing has taken so far."""
+        """Returns how many tokens may be read now, up to `most`, given the time that writing has taken so far."""
         if self._policy.max_cost_share is None:
             return most
         return affordable_tokens(self._earned_s(), lambda count: self._costs.reading(length, count), most)
 
     def note_added(self) -> None:
-        """Notes that what was found is being read."""
+        """Records that what was found is being read."""
         self._is_reading, self._fresh = True, None
         self._num_at_refresh = self._num_tokens
         self.num_refreshes += 1
 
     def give_up(self) -> None:
-        """What was found cannot be read, or is too long: nothing was gained by that look."""
+        """Drops what was found, because it cannot be read or is too long."""
         self._fresh = None
 
     def _earned_s(self) -> float:
-        """Seconds that may be spent now on reading more, and on being held up by looking for it."""
+        """Returns the seconds that may be spent now on reading more, and on delays by searching for it."""
         share = self._policy.max_cost_share
         return math.inf if share is None else share * self._writing_s - self._spent_s
 
@@ -175,10 +175,10 @@ class Refreshing:
         self._writing_s += seconds - reading_s
 
     def _settle(self, look: _Look, retrieval_s: float) -> None:
-        """Ends a look: its cost is how much longer writing took than it would have without it.
+        """Ends a search: its cost is how much longer writing took than it would have without it.
 
-        No two tokens take equally long. So faster tokens make up for slower ones, including those of other looks: else
-        chance alone would count as a cost of looking.
+        Times of tokens vary by chance. So faster tokens make up for slower ones, including those during other searches;
+        otherwise chance alone would count as a cost.
         """
         self._look = None
         delay_s = look.writing_s - self._usual_s(look.num_tokens)
@@ -195,9 +195,9 @@ class Refreshing:
             self._fresh = Fresh(look.passages, retrieval_s, retrieval_s - min(retrieval_s, max(0.0, delay_s)))
 
     def _usual_s(self, num_tokens: int) -> float:
-        """What `num_tokens` take while no search is under way."""
+        """Returns the usual seconds of `num_tokens` without a search."""
         return num_tokens * self._quiet_s / self._num_quiet if self._num_quiet else 0.0
 
     def _computing_s(self, num_tokens: int, length: int) -> float:
-        """T_C of an interval: reading what is appended in it, and writing its tokens."""
+        """Returns T_C of an interval: reading what is appended in it, and writing its tokens."""
         return self._costs.reading(length, self._typical_tokens) + self._costs.writing(length, num_tokens)

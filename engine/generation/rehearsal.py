@@ -1,8 +1,8 @@
-"""Rehearsal: passes of the loaded model over made-up text, timed while the engine is idle.
+"""Rehearsal: times passes of the loaded model over synthetic text while the engine is idle.
 
-The offline profiler measures its points with it (rehearsing.py). It computes in the very context that answers, so that
-placement, ring and kernels are those of answers; its sequences take free cells and give them back. Any command for the
-generation thread ends it after the pass under way.
+The offline profiler measures its points with it (rehearsing.py). It computes in the same context as answers, so
+placement, ring and kernels are the same; its sequences take free cells and return them. Any command for the generation
+thread ends it after the pass under way.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from engine.generation.loaded import LoadedModel
 from engine.memory.measured import Kind
 from engine.memory.placement import Placement
 
-# For one point, passes are repeated for at least this long, and at most this often.
+# For one point, passes are repeated for at least this long, and at most this many times.
 LEAST_SECONDS, MOST_PASSES = 0.5, 24
-# The first pass touches memory that all later ones find in place; where one takes this long, that makes no difference.
+# The first pass is slower, because it touches memory for the first time; for passes of this length that is negligible.
 LONG_SECONDS = 1.0
-# Where the processor computes attention token by token, steps are timed after a prompt as long as those with passages:
-# attending to its cells may take longer than the matrices, and batches do not shorten that. A .6B model with heads of
-# 64 takes 42 ms for a step of one answer, and no more for four, with nothing before them; after 512 tokens each, 62 and
-# 123. By the former, nine were written at once.
+# If the processor computes attention token by token, steps are timed after a prompt as long as those with passages:
+# attending to its cells may take longer than the matrices, and batching does not reduce that. A .6B model with heads of
+# 64 takes 42 ms for a step of one answer, and the same for four, with nothing before them; after 512 tokens each, 62
+# and 123. By the figures without a prompt, nine were written at once.
 BEFORE_TOKENS = 512
-# Tokens as different as those of a text, for a mixture of experts: a large step through the vocabulary.
+# A large step through the vocabulary, so that tokens vary as in a text and a mixture of experts uses many experts.
 _STRIDE = 7919
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """The result for one point, with the model placed as `placement`.
+    """The result for one point, measured with `placement`.
 
-    `seconds` are of one pass, None where it could not be computed. The passes had `length` tokens before them on
-    average, and streamed weights were being read during `reading_seconds` of one.
+    `seconds` are of one pass, None if it could not be computed. The passes had `length` tokens before them on average,
+    and streamed weights were being read during `reading_seconds` of a pass.
     """
 
     placement: Placement
@@ -54,7 +54,7 @@ class Rehearsed:
 
 @dataclass(frozen=True, slots=True)
 class _TimedPass:
-    """What one pass took, and how many tokens stood before it."""
+    """The time of one pass, and how many tokens were before it."""
 
     seconds: float
     length: int
@@ -69,12 +69,12 @@ class Rehearsal:
         is_wanted: Callable[[], bool],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Prepares for a model, for as long as `is_wanted`, which is called between two passes."""
+        """Measures for as long as `is_wanted` returns True, which is called between passes."""
         self._loaded, self._is_wanted, self._clock = loaded, is_wanted, clock
         self._context, self._cells = loaded.context, loaded.loop.cells
 
     def measured(self, kind: Kind, size: int) -> Rehearsed | None:
-        """Measures a point; None where there was no room for it alongside what is kept, or no time.
+        """Measures a point; returns None if there was no room for it alongside kept KV, or no time.
 
         Raises:
             WeightsNotRead: A layer could not be read.
@@ -89,10 +89,10 @@ class Rehearsal:
         return self._repeated(size, 1, self._is_enough, before_tokens=BEFORE_TOKENS if is_by_rows else 0)
 
     def kept_up(self, num_answers: int, num_threads: int, until: Callable[[], bool]) -> Rehearsed | None:
-        """Steps of `num_answers` with `num_threads`, for as long as something else goes on; see `measured`."""
+        """Measures steps of `num_answers` with `num_threads` while other work runs, until `until`; see `measured`."""
         self._context.use_threads(num_threads)
         try:
-            # Alongside something else no two steps are alike, and their number counts.
+            # Alongside other work the times of steps vary, so the mean counts.
             return self._repeated(num_answers, 1, lambda taken: until(), fmean, settles=False)
         finally:
             self._context.use_threads(None)
@@ -112,7 +112,7 @@ class Rehearsal:
         num_free = self._cells.num_free
         if num_sequences > loaded.loop.most_running or num_free < 2 * num_sequences * num_tokens:
             return None
-        # Where there are fewer cells, answers are no longer either.
+        # With fewer cells, answers would be shorter too.
         before_tokens = min(before_tokens, num_free // num_sequences - 2 * num_tokens)
         try:
             with self._sequences(num_sequences) as sequences:
@@ -136,7 +136,7 @@ class Rehearsal:
         before_tokens: int,
         is_enough: Callable[[list[float]], bool],
     ) -> Iterator[_TimedPass]:
-        """Passes until there are enough, by what they took, or until they are no longer wanted."""
+        """Yields passes until there are enough by their times, or until they are no longer wanted."""
         taken: list[float] = []
         with self._context.as_known():
             while not is_enough(taken) and self._is_wanted():
@@ -152,12 +152,12 @@ class Rehearsal:
         is_enough: Callable[[list[float]], bool],
         typical: Callable[[list[float]], float],
     ) -> Rehearsed | None:
-        """What the passes came to; None where they were over before they began, or interrupted too soon."""
+        """Returns the result of the passes; None if there were none, or they were interrupted too early."""
         taken = [one.seconds for one in passes]
         if not taken:
             return None
         if not is_enough(taken) and (len(taken) < 2 or typical is fmean):
-            # The first pass touches what all others find, and nothing went on alongside the last ones.
+            # The first pass is slower, and no other work ran alongside the last ones.
             return None
         used = taken[1:] if len(taken) > 1 and taken[0] < LONG_SECONDS else taken
         length = sum(one.length for one in passes) // len(passes)
@@ -165,10 +165,10 @@ class Rehearsal:
         return Rehearsed(placement, typical(used), reading_seconds / len(taken), length, len(taken))
 
     def _begin_behind(self, sequences: list[CellSequence], num_tokens: int) -> None:
-        """Makes all sequences continue after the same tokens, while they are wanted: read once, and copied.
+        """Makes all sequences continue after the same tokens, which are read once and copied.
 
-        Cells that all share would be in the processor's cache when the second attends to them, so most of the time
-        would be missing.
+        They are not shared: shared cells would be in the processor's cache when the second sequence attends to them,
+        and most of the time would not be measured.
         """
         first, *others = sequences
         most = min(self._context.n_batch, self._context.n_ubatch)
@@ -187,7 +187,7 @@ class Rehearsal:
                 self._cells.share(first, other, 0, first.end)
 
     def _settle(self, sequences: list[CellSequence], num_tokens: int, before_tokens: int) -> None:
-        """Has passes of this size computed in both ways before any is timed, unless each takes long."""
+        """Computes passes of this size in both ways of padding before any is timed, unless each takes long."""
         for _ in range(2 * MOST_PAIRS + 1):
             if not (self._context.is_trying(len(sequences) * num_tokens) and self._is_wanted()):
                 return
@@ -206,7 +206,7 @@ class Rehearsal:
         return len(taken) > 2 and sum(taken[1:]) >= LEAST_SECONDS
 
     def _pass(self, sequences: list[CellSequence], num_tokens: int) -> float:
-        """One pass of all sequences, in seconds."""
+        """Computes one pass of all sequences, and returns its seconds."""
         stretches = [
             Stretch(sequence.slot, sequence.end, self._tokens(number, sequence.end, num_tokens), 1)
             for number, sequence in enumerate(sequences)

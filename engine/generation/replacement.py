@@ -1,8 +1,8 @@
-"""What leaves a full tier first: PGDSF.
+"""Decides what is evicted from a full tier first, by PGDSF.
 
 PGDSF (RAGCache, https://arxiv.org/abs/2404.12457 §5.1): priority = clock + frequency × cost ÷ size, where cost ÷ size
-is what reading one token took, averaged over the times that it had to be read. The clock rises to the highest priority
-that left, so what was once popular grows old. Only leaves go: a node without its path is worth nothing.
+is the time to compute one token, averaged over the times that it was computed. The clock rises to the highest evicted
+priority, so formerly popular nodes age. Only leaves are evicted, because a node is useless without its path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Place = TypeVar("Place")
 
 
 class Usage(Protocol):
-    """How a node is used (`knowledge_tree.Node` has it)."""
+    """How a node is used; `knowledge_tree.Node` implements it."""
 
     @property
     def frequency(self) -> int: ...
@@ -30,7 +30,7 @@ class Usage(Protocol):
     def last_used(self) -> int: ...
 
 
-# Usage and the tier's clock → priority; the lowest leaves first.
+# Usage and the tier's clock → priority; the lowest is evicted first.
 Policy = Callable[[Usage, float], float]
 
 
@@ -50,7 +50,7 @@ class Ranking(Generic[Item]):
         return len(self._serials)
 
     def put(self, item: Item, priority: float) -> None:
-        """Adds an item, or changes its priority; among equals, what came first is lower."""
+        """Adds an item, or changes its priority; among equals, the earliest is lowest."""
         self._next += 1
         self._serials[item] = self._next
         heapq.heappush(self._heap, (priority, self._next, item))
@@ -62,7 +62,7 @@ class Ranking(Generic[Item]):
         self._serials.pop(item, None)
 
     def lowest(self, acceptable: Callable[[Item], bool], among: int | None = None) -> tuple[Item, float] | None:
-        """The acceptable item of the lowest priority (among the lowest `among`), and that; it stays in place."""
+        """Returns the acceptable item of lowest priority (among the lowest `among`), and that; it stays in place."""
         passed: list[tuple[float, int, Item]] = []
         found = None
         while self._heap and found is None and len(passed) != among:
@@ -81,7 +81,7 @@ class Ranking(Generic[Item]):
 
 
 class Shelf(Generic[Place]):
-    """Which nodes one tier holds, where, and which of them leaves first; the bytes belong to others."""
+    """The nodes that one tier holds, their places, and the order of eviction; the bytes are managed elsewhere."""
 
     def __init__(self, policy: Policy) -> None:
         self.clock = 0.0
@@ -89,8 +89,8 @@ class Shelf(Generic[Place]):
         self._policy = policy
         self._places: dict[Node, Place] = {}
         self._priorities: dict[Node, float] = {}
-        # Of every node, held or not, that has children here: counting the children of a node with ten thousand of them
-        # would take a millisecond.
+        # For every node, held or not, with children here: counting ten thousand children each time would take a
+        # millisecond.
         self._num_children: dict[Node, int] = {}
         self._leaves: Ranking[Node] = Ranking()
 
@@ -107,7 +107,7 @@ class Shelf(Generic[Place]):
         return list(self._places)
 
     def put(self, node: Node, place: Place) -> None:
-        """Holds a node from now on."""
+        """Adds a node."""
         self._places[node] = place
         self.num_tokens += node.num_tokens
         parent = node.parent
@@ -117,7 +117,7 @@ class Shelf(Generic[Place]):
         self.touch(node)
 
     def touch(self, node: Node) -> None:
-        """Weighs a node again after it was used; ignored if the node is not held."""
+        """Updates the priority of a node after it was used; ignored if the node is not held."""
         if node not in self._places:
             return
         self._priorities[node] = self.priority(node)
@@ -125,24 +125,24 @@ class Shelf(Generic[Place]):
             self._leaves.put(node, self._priorities[node])
 
     def priority(self, node: Node) -> float:
-        """What a node would be worth if it came now."""
+        """Returns the priority that a node would have if it were added now."""
         return self._policy(node, self.clock)
 
     def victim(self, acceptable: Callable[[Node], bool], among: int | None = None) -> tuple[Node, float] | None:
-        """The leaf that leaves next (among the lowest `among`), and its priority; a leaf has no children *here*."""
+        """Returns the next leaf to evict (among the lowest `among`) and its priority; a leaf has no children *here*."""
         return self._leaves.lowest(acceptable, among)
 
     def evict(self, node: Node) -> Place:
-        """Takes out a victim; the clock rises to its priority."""
+        """Removes a victim; the clock rises to its priority."""
         self.clock = max(self.clock, self._priorities[node])
         return self.take(node)
 
     def refuse(self, node: Node) -> None:
-        """Refuses a node as if it had come and were the next to leave, so that others will be worth more than it."""
+        """Raises the clock as if a node had been added and evicted at once, so that later nodes are worth more."""
         self.clock = max(self.clock, self.priority(node))
 
     def take(self, node: Node) -> Place:
-        """Removes a node for a reason other than want of room."""
+        """Removes a node for another reason than lack of room."""
         place = self._places.pop(node)
         del self._priorities[node]
         self.num_tokens -= node.num_tokens
@@ -152,7 +152,7 @@ class Shelf(Generic[Place]):
         return place
 
     def _note_gone(self, parent: Node) -> None:
-        """One of its children has left."""
+        """Notes that a child of `parent` has left."""
         self._num_children[parent] -= 1
         if not self._num_children[parent]:
             del self._num_children[parent]

@@ -1,4 +1,4 @@
-"""What the step loop takes and what it returns: frozen values, in tokens and text, without files or windows."""
+"""The requests and events of the step loop: frozen values with tokens and text, without files or windows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from engine.generation.thinking import Thinking
 class Request:
     """One prompt to be continued.
 
-    `sampling.num_answers` answers are sampled from one reading of the prompt; with `sampling.beam_width` > 1 the best
-    of that many beams is returned at the end. `quotable` are tokens of the passages, from which the answer is likely to
-    quote: the draft of prompt lookup. With `thinking`, more may be written before each answer, which is not part of it.
-    Where an answer `goes_on`, the last segment is what was written of it before.
+    `sampling.num_answers` answers are sampled after reading the prompt once; with `sampling.beam_width` > 1 the best of
+    that many beams is returned at the end. `quotable` are tokens of the passages, which prompt lookup uses as drafts.
+    With `thinking`, more may be written before each answer, which is not part of it. If an answer `goes_on`, the last
+    segment is the part of it that was written before.
     """
 
     request_id: str
@@ -35,11 +35,11 @@ class Request:
 
     @property
     def begun(self) -> tuple[int, ...]:
-        """The tokens of the answer that were written before."""
+        """The tokens of the answer that were written before this request."""
         return self.segments[-1].tokens if self.goes_on else ()
 
     def followed_by(self, written: Sequence[Segment]) -> list[Segment]:
-        """The prompt and what was written after it, as later prompts have it: a continued answer is one segment."""
+        """Returns the prompt and what was written after it as segments of later prompts: a continued answer is one."""
         if not self.goes_on:
             return [*self.segments, *written]
         *prompt, begun = self.segments
@@ -52,7 +52,7 @@ class Written:
     """A finished continuation: its text, and its tokens as they were sampled (without those that ended it).
 
     The first `num_thought_tokens` of them are `thoughts`, with their markers, and not part of the text.
-    `is_cut_within`: the text ends within a token that also held the beginning of a stop string, and is left out.
+    `is_cut_within`: the text ends within a token that also held the beginning of a stop string; that token is left out.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Written:
 
     @property
     def num_told_tokens(self) -> int:
-        """Tokens of which there is text, even if only of the beginning of the last one."""
+        """How many tokens the text comes from, including a last one of which it has only the beginning."""
         return len(self.tokens) + self.is_cut_within
 
 
@@ -72,7 +72,7 @@ class Written:
 class PromptRead:
     """The prompt is in the cells: `cached_tokens` of it came from kept keys and values, the rest was computed.
 
-    `seconds` is from the first chunk (or restore) to the end of the last, less the time out of the cells.
+    `seconds` is the time from the first chunk (or restore) to the end of the last, without time spent out of the cells.
     """
 
     request_id: str
@@ -83,7 +83,7 @@ class PromptRead:
 
 @dataclass(frozen=True, slots=True)
 class TextWritten:
-    """The next text of answer number `answer`; whole characters only, never a part of a stop string.
+    """The next text of answer number `answer`; whole characters only, and never a part of a stop string.
 
     `thoughts` is the new part of what the model thinks before it answers.
     """
@@ -97,7 +97,7 @@ class TextWritten:
 
 @dataclass(frozen=True, slots=True)
 class RequestFinished:
-    """All answers of the request, in order of their numbers (of beams: the best first)."""
+    """The request has ended; `answers` are in the order of their numbers (with beams, the best first)."""
 
     request_id: str
     answers: tuple[Written, ...]
@@ -105,7 +105,7 @@ class RequestFinished:
 
 @dataclass(frozen=True, slots=True)
 class RequestCancelled:
-    """The request was cancelled; `answers` hold what was written by then."""
+    """The request was cancelled; `answers` hold what was written until then."""
 
     request_id: str
     answers: tuple[Written, ...] = ()

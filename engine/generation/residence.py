@@ -1,6 +1,6 @@
-"""How sequences get into cells and out again: what `Cells` counts and what llama.cpp holds change together.
+"""Moves sequences into cells and out again: what `Cells` counts and what llama.cpp holds change together.
 
-A preempted request saves only what it alone had: the beginning that the keeper holds too is found there again.
+A preempted request saves only what no other has: the beginning that the keeper also holds is found there again.
 Sequences of a model that cannot share prefixes are moved whole.
 """
 
@@ -24,13 +24,13 @@ from engine.generation.sequence import SavedPart, TokenSequence
 from engine.generation.spilling import on_disk
 
 log = logging.getLogger(__name__)
-# Below this, fixed costs dominate, and the time says nothing about the rate per byte.
+# Below this size, fixed costs dominate, and the time says nothing about the rate per byte.
 _TELLING_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class OverDisk:
-    """Saving into files of a folder, through `passing_bytes` of memory at a time where the data can be cut."""
+    """Saving into files of a folder, through `passing_bytes` of memory at a time if the data can be cut."""
 
     folder: Path
     passing_bytes: int
@@ -44,21 +44,21 @@ class Residence:
         self.can_share = context.model.can_share_prefixes
         self.keeps = (self.can_share or keeper.keeps_whole) and not isinstance(keeper, KeepsNothing)
         self.rates = SwapRates()
-        # Where what is saved goes instead of staying in memory; None while it may stay there.
+        # The folder for saved KV; None while it may stay in memory.
         self.disk_folder: Path | None = None
         self.saved_bytes = self.spilled_bytes = 0
 
     def take_over(self, before: Residence) -> None:
-        """Takes over what another context's residence held outside of its cells."""
+        """Takes over what another context's residence has saved outside of its cells."""
         self.rates, self.disk_folder = before.rates, before.disk_folder
         self.saved_bytes, self.spilled_bytes = before.saved_bytes, before.spilled_bytes
 
     def settle(self, group: SequenceGroup, before: TokenSequence | None = None) -> int:
-        """Gives a request cells again, with what is kept and what was saved of it; returns how many tokens were kept.
+        """Gives a request cells, with its kept and saved KV; returns how many tokens were kept.
 
         Args:
-            group: It has no cells.
-            before: The sequence in cells that it continues: everything of it that is not kept is shared.
+            group: A request without cells.
+            before: A sequence in cells that it continues; what is not kept of that is shared.
 
         Raises:
             NoCells: All sequence numbers are taken; nothing has changed.
@@ -77,22 +77,22 @@ class Residence:
             group.has_forked = False
             self.trim(lead, kept)
         if len(group.sequences) > 1 and not group.has_forked:
-            # They fork after a computed token, even where all that they share is kept and nothing had to be saved.
+            # They fork after a computed token, even if all that they share is kept and nothing had to be saved.
             self.trim(lead, group.shared_length - 1)
         self.forget_saved(group)
-        # The last token is always computed, because its logits are needed.
+        # The last token is always computed again, because its logits are needed.
         self.trim(lead, len(lead.tokens) - 1)
         return min(kept, lead.num_computed)
 
     def _usable(self, group: SequenceGroup) -> Found | None:
-        """What was found of a group, up to a position from which it can continue.
+        """Returns what was found of a group, up to a position from which it can continue.
 
-        The last token has to be computed again. With a sliding window, it may attend to a token that the node before
-        its end no longer needs, so all of the last node is computed.
+        The last token has to be computed again. With a sliding window, it may attend to a token outside of the window
+        that was saved with its node, so all of the last node is computed.
         """
         found = group.found
         if group.is_swapped and not self.can_share:
-            # What was saved is the whole sequence, and goes into an empty one.
+            # The whole sequence was saved, and has to be loaded into an empty one.
             return None
         if found is not None and self._has_window and found.num_tokens >= len(group.lead.tokens):
             return replace(found, path=found.path[:-1])
@@ -117,7 +117,7 @@ class Residence:
         self._cells.close(held)
 
     def trim(self, sequence: TokenSequence, end: int) -> None:
-        """Removes what was computed from position `end` on: all of it where the model cannot rewind."""
+        """Removes what was computed from position `end` on; everything, if the model cannot rewind."""
         if sequence.held is not None and sequence.held.end > end:
             self._forget_from(sequence.held, end)
 
@@ -127,7 +127,7 @@ class Residence:
             self._forget_from(sequence.held, sequence.held.end)
 
     def fork(self, lead: TokenSequence, sequence: TokenSequence, end: int) -> None:
-        """Lets `sequence` share what `lead` holds up to the position `end`.
+        """Makes `sequence` share what `lead` holds up to the position `end`.
 
         Raises:
             NoCells: All sequence numbers are taken.
@@ -139,32 +139,32 @@ class Residence:
         self._context.copy(lead.held.slot, sequence.held.slot, 0, end if self.can_share else -1)
 
     def _share_behind(self, source: TokenSequence, target: TokenSequence) -> None:
-        """Lets `target` also share what `source` holds beyond the end of `target`."""
+        """Makes `target` also share what `source` holds beyond the end of `target`."""
         if source.held is not None and target.held is not None:
             start, end = target.held.end, source.held.end
             self._cells.share(source.held, target.held, start, end)
             self._context.copy(source.held.slot, target.held.slot, start, end)
 
     def parts(self, group: SequenceGroup, kept: int | None = None) -> list[Part]:
-        """What would have to be saved of a leaving request, or computed again; `kept` as in `save`."""
+        """Returns what would have to be saved of a leaving request, or computed again; `kept` as in `save`."""
         bytes_per_cell, own = self._bytes_per_cell(group), self._own(group, kept)
         return [Part(start, end - start, int((end - start) * bytes_per_cell)) for _, start, end in own]
 
     @property
     def can_cut(self) -> bool:
-        """Whether what a request holds can be saved piece by piece."""
+        """Whether the KV of a request can be saved piece by piece."""
         return self.can_share and not self._has_window
 
     def save(self, group: SequenceGroup, kept: int | None = None, way: OverDisk | None = None) -> bool:
-        """Copies what only this request holds out of the cells; False where that failed and nothing is saved.
+        """Copies what only this request holds out of the cells; returns False if that failed and nothing is saved.
 
         Args:
             group: The request that leaves.
-            kept: Up to where it will be found again, where that is not all that it shares with others.
-            way: How, where memory has no room for all of it.
+            kept: The position up to which it will be found again; None for all that it shares with others.
+            way: How to save it if memory has no room for all of it.
         """
         if self._has_window and self.can_share and group.has_forked:
-            # It no longer holds what others would fork from, but only what the first of them attends to by now.
+            # The lead no longer holds the position that others would fork from, but only its own window.
             return False
         since = self._clock()
         for sequence, start, end in list(self._cut(self._own(group, kept), self._bytes_per_cell(group), way)):
@@ -174,7 +174,7 @@ class Residence:
                 return False
             sequence.saved.append(part)
             self.saved_bytes += part.num_bytes
-            # Before the next piece, which needs the same memory.
+            # Spilled before the next piece, which needs the same memory.
             if way is not None and not self.spill(group, way.folder):
                 return False
         group.is_swapped = True
@@ -187,7 +187,7 @@ class Residence:
     def _cut(
         self, owned: Iterator[tuple[TokenSequence, int, int]], bytes_per_cell: float, way: OverDisk | None
     ) -> Iterator[tuple[TokenSequence, int, int]]:
-        """Cuts the positions into pieces that pass through the memory of `way`."""
+        """Cuts the positions into pieces that fit into the memory of `way`."""
         if way is None or not self.can_cut:
             yield from owned
             return
@@ -197,7 +197,7 @@ class Residence:
                 yield sequence, place, min(place + most_tokens, end)
 
     def spill(self, group: SequenceGroup, folder: Path) -> bool:
-        """Moves what was saved of a request from memory to disk; where the disk has no room, it is dropped."""
+        """Moves the saved KV of a request from memory to disk; if the disk has no room, it is dropped."""
         try:
             for sequence in group.sequences:
                 for number, part in enumerate(sequence.saved):
@@ -212,10 +212,10 @@ class Residence:
         return True
 
     def gather(self, groups: Sequence[SequenceGroup]) -> list[SequenceGroup]:
-        """Puts what each single answer holds side by side; all of it goes through memory at once.
+        """Makes the cells of each single answer contiguous; all of them pass through memory at once.
 
         Returns:
-            Groups whose cells could not be written again: they have to leave.
+            Groups whose cells could not be written again; they have to leave.
         """
         since, moved = self._clock(), list[tuple[TokenSequence, SavedPart, SequenceGroup]]()
         for group in groups:
@@ -230,12 +230,12 @@ class Residence:
         return lost
 
     def forget(self, group: SequenceGroup) -> None:
-        """Drops everything that a request has, in cells and outside."""
+        """Drops all KV of a request, in cells and saved."""
         self.leave(group)
         self.forget_saved(group)
 
     def own_bytes(self, group: SequenceGroup) -> int:
-        """What `gather` moves of a request: nothing where its answers share cells with each other."""
+        """Returns the bytes that `gather` moves of a request; 0 if its answers share cells with each other."""
         return sum(part.num_bytes for part in self.parts(group)) if self._is_alone(group) else 0
 
     def _is_alone(self, group: SequenceGroup) -> bool:
@@ -245,7 +245,7 @@ class Residence:
         if not self.own_bytes(group):
             return None
         ((sequence, start, end),) = self._own(group, None)
-        # What is kept may also be held by others beyond a gap: moved, it would take cells twice.
+        # Others may hold some of its cells beyond a gap; copies of these would take cells twice.
         if sequence.held is None or self._cells.num_private(sequence.held) < end - start:
             return None
         part = self._save(sequence, start, end)
@@ -266,7 +266,7 @@ class Residence:
         self._cells.trim(held, end)
 
     def _own(self, group: SequenceGroup, kept: int | None) -> Iterator[tuple[TokenSequence, int, int]]:
-        """Sequences with the positions that only they hold; what they share counts once, for the lead."""
+        """Yields sequences with the positions that only they hold; what they share counts once, for the lead."""
         held = [sequence.held for sequence in group.live if sequence.held is not None]
         shared = self._cells.shared_end([cells for cells in held if cells.cells]) if held and held[0].cells else 0
         shared = shared if kept is None else kept
@@ -311,14 +311,14 @@ class Residence:
             return False
 
     def _load_all(self, group: SequenceGroup) -> bool:
-        """Whether everything that was saved is in cells again."""
+        """Loads everything that was saved into cells; returns whether that succeeded."""
         since, lead = self._clock(), group.lead
         if not all(self._load(lead, part) for part in lead.saved):
             return False
         if group.has_forked and not self._load_beside(group, lead):
             return False
         saved = [part for sequence in group.sequences for part in sequence.saved]
-        # Loading from disk says nothing about memory's rate.
+        # Loading from disk says nothing about the rate of memory.
         if not any(part.is_on_disk for part in saved):
             self.rates = self.rates.with_load(sum(part.num_bytes for part in saved), self._clock() - since)
         return True
@@ -347,7 +347,7 @@ class Residence:
         return held.end >= part.end or self._load_behind(held, part)
 
     def _load_behind(self, held: CellSequence, part: SavedPart) -> bool:
-        """A part that does not begin at 0 is loaded by itself and then shared: loading replaces a whole sequence."""
+        """Loads a part that does not begin at 0 into its own sequence, then shares it: loading replaces a sequence."""
         scratch = self._cells.open(part.start)
         is_loaded = part.end - part.start <= self._cells.num_free and self._load_slot(scratch, part)
         if is_loaded:
@@ -365,7 +365,7 @@ class Residence:
         return True
 
     def forget_saved(self, group: SequenceGroup) -> None:
-        """Drops what was saved of a request."""
+        """Drops the saved KV of a request."""
         for sequence in group.sequences:
             for part in sequence.saved:
                 self.saved_bytes -= 0 if part.is_on_disk else part.num_bytes

@@ -1,10 +1,10 @@
-"""The cost of attention that is computed token by token, learnt from running answers: it varies most of all costs.
+"""Learns the cost of attention that is computed token by token from running answers: no other cost varies as much.
 
-By the number of multiplications it is 12 times that of matrices (rows.py), and so it was with three models on one
-machine. With heads of 64 on another it was 45 times: 26 tokens of a prompt after 638 took .58 s, as long as 110 of a
-longer one. Answers compute a token at a time after more and more others, so the added time for each of these is the
-slope of a line through such passes: of lines, one for each number of answers, with the same slope. The intercept for
-one answer is what a pass takes with no cells to attend to. Passes over prompts show what a token takes among many.
+Per multiplication it is 12 times that of matrices (rows.py), as measured with three models on one machine. With heads
+of 64 on another machine it was 45 times: 26 tokens of a prompt after 638 took .58 s, as long as 110 of a longer one.
+Answers compute one token at a time after more and more others, so the time for each cell is the slope of a line through
+such passes: of several parallel lines, one for each number of answers. The intercept for one answer is the time of a
+pass without cells to attend to. Passes over prompts show the time of a token among many.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 
 from engine.generation.rows import TILE_TOKENS, Extent, Filling, computed_tokens
 
-# How much of what is known a pass replaces: several answers count together, and yesterday's machine not at all.
+# The share of the estimate that a pass replaces, so that several answers count together, and old measurements fade.
 _FORGETTING = 1 / 512
 _LEARNING_RATE = 0.1
-# A line is drawn through at least this many passes, whose lengths have at least this standard deviation.
+# A line is fitted to at least this many passes, whose lengths have at least this standard deviation.
 _LEAST_PASSES, _LEAST_SPREAD = 32, 128.0
 # A pass that took this many times the usual was held up by something else.
 _HELD_UP = 3.0
-# Attention takes no less than by tiles, and no more than this many times what was measured elsewhere.
+# Attention takes no less than by tiles, and no more than this many times what was measured on another machine.
 _MOST_TIMES = 16.0
 
 
 @dataclass(slots=True)
 class _Line:
-    """A straight line through points, of which earlier ones count less and less."""
+    """A linear regression in which earlier points count less and less."""
 
     count: float = 0.0
     mean_x: float = 0.0
@@ -53,18 +53,18 @@ class RowTimes:
         self._forget()
 
     def _forget(self) -> None:
-        # Seconds of a token's matrices in a tile; and lines of passes with one token of each of n answers, by the cells
-        # that these attend to together.
+        # Seconds of a token's matrices in a tile; and for n answers, a line of the times of passes with a token of
+        # each, by the number of cells that these attend to.
         self._token_seconds, self._lines = 0.0, dict[int, _Line]()
 
     def begin(self, cell_cost: float) -> None:
-        """Passes of another context follow: what was learnt holds where `rows.cell_cost` is the same."""
+        """Prepares for passes of another context; what was learnt stays valid if `rows.cell_cost` is the same."""
         if cell_cost != self._cell_cost:
             self._cell_cost = cell_cost
             self._forget()
 
     def note(self, batch: Sequence[Extent], seconds: float) -> None:
-        """Notes that a pass took `seconds`."""
+        """Learns that a pass took `seconds`."""
         num_tokens = sum(extent.num_tokens for extent in batch)
         if num_tokens >= TILE_TOKENS:
             seen = seconds / computed_tokens(batch, self._cell_cost)
@@ -77,14 +77,14 @@ class RowTimes:
                 line.add(sum(extent.end for extent in batch), seconds)
 
     def learnt(self, filling: Filling) -> Filling:
-        """`filling` with what was learnt; unchanged where that is not enough yet."""
+        """Returns `filling` with the learnt costs; unchanged if there are not enough measurements yet."""
         lines, token = self._lines.values(), self._token_seconds
         count, spread = sum(line.count for line in lines), sum(line.spread for line in lines)
         is_telling = count >= _LEAST_PASSES and spread >= count * _LEAST_SPREAD**2
         if not (filling.cell_cost and token and is_telling):
             return filling
         slope = max(0.0, sum(line.slant for line in lines) / spread)
-        # With more answers it lies higher, if at all.
+        # The line of the fewest answers has the lowest intercept.
         first = self._lines[min(self._lines)]
         foot = max(0.0, first.mean_y - slope * first.mean_x)
         least, most = filling.tile_cost, _MOST_TIMES * filling.cell_cost

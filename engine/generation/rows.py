@@ -1,8 +1,8 @@
-"""Fuller batches: what a processor computes faster together than the rest of a batch by itself.
+"""Decides when a batch is padded, because a processor computes a full block of rows faster than a part of one.
 
-Two of llama.cpp's methods on a processor work by blocks of rows: matrices in its own order by four tokens
+Two of llama.cpp's kernels for processors work on blocks of rows: matrices in the processor's order by four tokens
 (batch_padding.py), and attention of 64 tokens and more by tiles, at three times the speed of token by token: 48 tokens
-after 1,500 took 1.06 s where 64 took .93. So a batch is padded where that is faster. Pure.
+after 1,500 took 1.06 s, but 64 took .93. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 AT_ONCE = 4
 TILE_TOKENS = 64
-# Measured with three models on one machine; a third of it by tiles.
+# How many times longer a multiplication of attention takes than one of matrices; measured with three models on one
+# machine. By tiles it is a third.
 _AS_MANY_IN_OWN_ORDER, _AS_MANY_IN_FILE_ORDER = 12.0, 5.0
 _SHARE_BY_TILES = 1 / 3
 # The gain has to exceed the error of the estimate.
@@ -29,14 +30,14 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """When a batch is padded.
+    """The costs that decide when a batch is padded.
 
     Args:
         in_fours: Matrices are multiplied by four tokens at once.
-        cell_cost: A token's attention to one cell, token by token, as a share of its matrices, as `cell_cost` estimates
-            it; 0 where attention is not computed by tiles.
-        row_cost: The same as measured here; 0 where it was not.
-        pass_cost: What a pass of few tokens takes at least, because it reads all weights: in tokens' matrices.
+        cell_cost: A token's attention to one cell, token by token, relative to its matrices, as `cell_cost` estimates
+            it; 0 if attention is not computed by tiles.
+        row_cost: The same, measured on this machine; 0 if it was not.
+        pass_cost: The least time of a pass, which has to read all weights, relative to a token's matrices.
     """
 
     in_fours: bool = False
@@ -46,24 +47,24 @@ class Filling:
 
     @property
     def tile_cost(self) -> float:
-        """A token's attention to one cell in a tile."""
+        """The cost of a token's attention to one cell in a tile."""
         return _SHARE_BY_TILES * self.cell_cost
 
     def measured(self, row_cost: float, pass_cost: float) -> Filling:
         return replace(self, row_cost=row_cost, pass_cost=pass_cost)
 
     def num_to_tile(self, batch: Sequence[Extent], n_ubatch: int) -> int:
-        """How many tokens to add to a batch so that it has a tile; `n_ubatch` are computed at a time."""
+        """Returns how many tokens to add to a batch to make it a tile; `n_ubatch` are computed at a time."""
         num_tokens = sum(extent.num_tokens for extent in batch)
         is_filled_up = self.cell_cost and num_tokens < TILE_TOKENS <= n_ubatch and self._is_faster_by_tile(batch)
         return TILE_TOKENS - num_tokens if is_filled_up else 0
 
     def _is_faster_by_tile(self, batch: Sequence[Extent]) -> bool:
-        """In terms of a token's matrices. A tile's tokens are computed against the cells of all its sequences."""
+        """Compares in units of a token's matrices; a tile's tokens are computed for the cells of all its sequences."""
         return self._by_tile(batch) < (1 - _LEAST_GAIN) * self._by_rows(batch)
 
     def are_faster_apart(self, prompts: Sequence[Extent], answers: Sequence[Extent], n_ubatch: int) -> bool:
-        """Whether two passes take less time than one that has fewer tokens than a tile.
+        """Returns whether two passes take less time than one that has fewer tokens than a tile.
 
         A prompt alone may be padded to a tile; with answers, that would attend to the cells of all of them.
         """
@@ -88,7 +89,7 @@ class Filling:
 
 
 def computed_tokens(batch: Sequence[Extent], cell_cost: float) -> float:
-    """What computing a batch takes, in terms of a token's matrices."""
+    """Returns the time of computing a batch, in units of a token's matrices."""
     num_tokens = sum(extent.num_tokens for extent in batch)
     if num_tokens < TILE_TOKENS:
         return num_tokens + _attention_by_rows(batch, cell_cost)
@@ -102,17 +103,17 @@ def computed_tokens(batch: Sequence[Extent], cell_cost: float) -> float:
 
 
 def _attention_by_rows(batch: Sequence[Extent], cell_cost: float) -> float:
-    """Attention of each token to the cells of its own sequence."""
+    """Returns the cost of attention of each token to the cells of its own sequence."""
     return cell_cost * sum(extent.num_tokens * (extent.end - extent.num_tokens / 2) for extent in batch)
 
 
 def _attention_of_tile(num_cells: int, cell_cost: float) -> float:
-    """Attention of a tile's tokens, each to the cells of all of its sequences."""
+    """Returns the cost of attention of a tile's tokens, each to the cells of all sequences in the tile."""
     return TILE_TOKENS * _SHARE_BY_TILES * cell_cost * num_cells
 
 
 def cell_cost(num_parameters: int, num_layers: int, width: int, *, in_own_order: bool) -> float:
-    """`Filling.cell_cost` of a model: from the number of multiplications of both kinds, of which one takes longer.
+    """Estimates `Filling.cell_cost` of a model from its multiplications, which take longer in attention.
 
     A token's matrices take one for each parameter; its attention to a cell takes two for each layer and channel.
     """

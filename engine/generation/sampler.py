@@ -1,8 +1,8 @@
 """Chooses the next token from the logits of a row; the steps and their order are llama.cpp's own.
 
-Each answer has its own sampler, with its own random numbers: what else runs in the batch changes nothing. Where the
-chain takes the likeliest few anyway, it is given no others: going through a whole vocabulary takes it up to
-milliseconds for each token.
+Each answer has its own sampler, with its own random numbers: other answers in the batch change nothing. If the chain
+starts by cutting to the likeliest few, it gets only these: going through a whole vocabulary takes up to milliseconds
+for each token.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.generation.model import Model
 
 # llama.cpp's value for a fresh seed; those below are seeds.
 ANY_SEED = 0xFFFFFFFF
-# Relative to the likeliest token; a less likely one is never drawn.
+# Relative to the likeliest token; a less likely one than this is never drawn.
 _LEAST_CHANCE = 1e-12
 
 
@@ -40,13 +40,13 @@ class Decoded(Protocol):
 
 
 class ChainSampler:
-    """A chain of llama.cpp's samplers, after a grammar where one is wanted."""
+    """A chain of llama.cpp's samplers, constrained by a grammar if one is given."""
 
     def __init__(self, model: Model, params: SamplingParams, candidates: Candidates | None = None) -> None:
-        """Builds the chain; without `candidates` it has its own list.
+        """Builds the chain; without `candidates` it makes its own list.
 
         Raises:
-            BadRequest: The grammar cannot be used, or a biased token is none of the model's.
+            BadRequest: The grammar cannot be used, or the model does not have a biased token.
         """
         self._row_type = ctypes.c_float * model.num_tokens
         self._candidates = candidates or Candidates(model.num_tokens)
@@ -66,11 +66,11 @@ class ChainSampler:
             raise
 
     def sample(self, context: Decoded, row: int = -1) -> int:
-        """The next token; the chain remembers it (penalties, grammar state).
+        """Chooses the next token; the chain remembers it (penalties, grammar state).
 
         Raises:
             DecodeFailed: The logits are not finite numbers.
-            GenerationError: The grammar lets no token of this model follow.
+            GenerationError: The grammar allows no token of this model.
         """
         logits = self._logits(context, row)
         token = self._choose(self._likeliest(logits))
@@ -80,7 +80,7 @@ class ChainSampler:
         return token
 
     def accept(self, tokens: Sequence[int]) -> None:
-        """Remembers tokens that were written before as if they had been chosen here.
+        """Remembers tokens that were written before, as if they had been chosen here.
 
         Raises:
             GenerationError: They do not follow the grammar.
@@ -101,7 +101,7 @@ class ChainSampler:
             self._chain = None
 
     def renew(self) -> None:
-        """Goes on with the reloaded model, with the same random numbers and in the same place of the grammar."""
+        """Continues with the reloaded model, with the same random numbers and the same state of the grammar."""
         if self._grammar is not None:
             self._grammar.renew()
 
@@ -117,21 +117,21 @@ class ChainSampler:
             raise ValueError(f"no logits were asked for in row {row}")
         row_data: Any = self._row_type.from_address(ctypes.addressof(pointer.contents))
         logits: NDArray[np.float32] = np.frombuffer(row_data, np.float32)
-        # max propagates NaN. The samplers sort, which with NaN may read and write anywhere.
+        # max propagates NaN. The samplers sort, and sorting NaN may read and write out of bounds.
         if not math.isfinite(logits.max()):
             raise DecodeFailed("The model computed nothing that can be read.", "Its file may be damaged: get it again.")
         return logits
 
     def _likeliest(self, logits: NDArray[np.float32]) -> llama.llama_token_data_array:
-        """The candidates among which the chain would choose, were it given all."""
+        """Returns the candidates among which the chain would choose if it got all."""
         if self._num_likeliest is None:
             return self._candidates.all(logits)
         return self._candidates.best(logits, self._num_likeliest, self._biased.union(self._penalised))
 
     def _shaped(self, token: int, logits: NDArray[np.float32], grammar: NativeGrammar) -> int:
-        """A token that the grammar allows: the freely chosen one if allowed, else one chosen among all allowed tokens.
+        """Returns a token that the grammar allows: the chosen one if allowed, else one chosen among all allowed tokens.
 
-        Checking one token costs nothing, and checking all of them milliseconds, so that comes second.
+        Checking one token costs nothing, but checking all of them takes milliseconds, so that is only the fallback.
         """
         if grammar.allows(token):
             return token
@@ -148,10 +148,10 @@ class ChainSampler:
 
 
 def check_sampler(model: Model, params: SamplingParams) -> None:
-    """Refuses parameters of which no sampler can be made, long before one is.
+    """Refuses parameters for which no sampler can be made, long before one is needed.
 
     Raises:
-        BadRequest: The grammar cannot be used, or a biased token is none of the model's.
+        BadRequest: The grammar cannot be used, or the model does not have a biased token.
     """
     check_biases(model, params)
     if text := grammar_of(params):
@@ -159,16 +159,17 @@ def check_sampler(model: Model, params: SamplingParams) -> None:
 
 
 def params_of_answer(params: SamplingParams, answer: int) -> SamplingParams:
-    """The parameters of one of several answers to a prompt: with a seed, each has its own."""
+    """Returns the parameters of one of several answers to a prompt: with a seed, each gets its own."""
     if params.seed is None or answer == 0:
         return params
     return replace(params, seed=params.seed + answer)
 
 
 def _num_likeliest(params: SamplingParams) -> int | None:
-    """The number of likeliest tokens that the chain cuts to first; None where that is not its first cut.
+    """Returns the number of likeliest tokens that the chain cuts to first; None if that is not its first cut.
 
-    Biases and penalties come before the cut, for tokens that are known. What DRY makes less likely is not known.
+    Biases and penalties come before the cut, but affect tokens that are known. The tokens that DRY affects are not
+    known.
     """
     if params.dry_multiplier > 0:
         return None
@@ -194,7 +195,7 @@ def _steps(model: Model, params: SamplingParams) -> list[Any]:
 
 
 def _changes(model: Model, params: SamplingParams) -> list[Any]:
-    """The steps that change logits: biases, penalties of words, and of sequences (DRY)."""
+    """Returns the steps that change logits: biases, penalties of tokens, and of sequences (DRY)."""
     steps = [
         llama.llama_sampler_init_penalties(
             model.num_tokens,
@@ -208,7 +209,7 @@ def _changes(model: Model, params: SamplingParams) -> list[Any]:
         steps.insert(0, _biases(model, params))
     if params.dry_multiplier > 0:
         breakers = [text.encode("utf-8", "replace") for text in params.dry_breakers if text]
-        # A sampler remembers its own answer only, so that is all there is to look back at.
+        # A sampler remembers only its own answer, so a longer window is useless.
         window = params.max_tokens if params.dry_window is None else params.dry_window
         steps.append(
             llama.llama_sampler_init_dry(
@@ -225,12 +226,12 @@ def _changes(model: Model, params: SamplingParams) -> list[Any]:
 
 
 def _cuts(params: SamplingParams, seed: int) -> list[Any]:
-    """The steps that leave out tokens; a step that would leave out nothing is not made."""
+    """Returns the steps that exclude tokens; a step that would exclude none is not made."""
     steps = []
     if params.top_k > 0:
         steps.append(llama.llama_sampler_init_top_k(params.top_k))
     if params.typical_p < 1:
-        # The step computes p * log(p), which is NaN where a grammar or a bias has left a token no chance at all.
+        # The step computes p * log(p), which is NaN if a grammar or a bias has made p 0.
         steps.append(llama.llama_sampler_init_min_p(_LEAST_CHANCE, 1))
         steps.append(llama.llama_sampler_init_typical(params.typical_p, 1))
     if params.top_p < 1:
@@ -238,14 +239,14 @@ def _cuts(params: SamplingParams, seed: int) -> list[Any]:
     if params.min_p > 0:
         steps.append(llama.llama_sampler_init_min_p(params.min_p, 1))
     if params.xtc_probability > 0:
-        # With the seed of the draw, which token is drawn would depend on whether any were left out.
+        # With the same seed as the draw, both decisions would depend on the same random numbers.
         other_seed = int.from_bytes(blake2b(seed.to_bytes(4, "little"), digest_size=4).digest(), "little") % ANY_SEED
         steps.append(llama.llama_sampler_init_xtc(params.xtc_probability, params.xtc_threshold, 1, other_seed))
     return steps
 
 
 def check_biases(model: Model, params: SamplingParams) -> None:
-    """Raises BadRequest when a token is biased that the model does not have."""
+    """Raises BadRequest if a biased token is not in the model's vocabulary."""
     for token, _ in params.logit_bias:
         if not 0 <= token < model.num_tokens:
             raise BadRequest(f"The model has no token {token} to bias.", "Choose among its own.")

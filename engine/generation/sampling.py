@@ -1,4 +1,4 @@
-"""Which values of the sampling parameters can be used, so that no question fails at its first token."""
+"""Checks the values of sampling parameters, so that no question fails at its first token."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def _shown(bound: float) -> str:
 
 
 def check_sampling(params: SamplingParams) -> None:
-    """Refuses values that cannot be sampled with.
+    """Refuses values that cannot be used for sampling.
 
     Raises:
-        BadRequest: The sentence names the parameter and what it may be.
+        BadRequest: A value is out of range, or values exclude each other; the sentence says which are possible.
     """
     for name, (low, high) in _RANGES.items():
         value = getattr(params, name)

@@ -1,6 +1,6 @@
-"""How KV in cells gets to lower tiers: copied to memory, or through it to disk where memory has no room for its path.
+"""Saves KV from cells to lower tiers: copied to memory, or through it to disk if memory has no room for its path.
 
-A node is saved together with the missing part of its path, since nothing lies below without what it depends on.
+A node is saved together with the missing part of its path, because a node is useless without its path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.generation.knowledge_tree import Node, path_of
 class Saving:
     """Saves nodes from the upper tier of a knowledge tree to the lower ones.
 
-    `cell_bytes` are those of one token, according to the last node that was saved; 0 before the first.
+    `cell_bytes` is the size of one token, according to the last saved node; 0 before the first.
     """
 
     def __init__(self, cells: KeptCells, kept: KeptBytes, now: Callable[[], float]) -> None:
@@ -28,11 +28,11 @@ class Saving:
         self.cell_bytes = 0.0
 
     def save(self, node: Node, sequence: CellSequence | None = None) -> bool:
-        """Saves a node, and the missing part of its path, to a tier below; False where there is no room now.
+        """Saves a node, and the missing part of its path, to a lower tier; returns False if there is no room now.
 
         Args:
-            node: Lies in cells, as its path does where it is not below.
-            sequence: Holds those of them that have no cells of their own.
+            node: A node in cells; its path is there too, as far as it is not in a lower tier.
+            sequence: Holds those of these nodes that have no cells of their own.
         """
         path = path_of(node)
         for each in path:
@@ -46,7 +46,7 @@ class Saving:
                 each.pins -= 1
 
     def save_by_waiting(self, node: Node, sequence: CellSequence | None, ends_at: float) -> bool:
-        """Does the same as soon as the disk takes another node, where it is the only room."""
+        """Saves like `save`, waiting until the disk takes another node if only the disk has room."""
         while self._outgrows(node) and self._kept.is_busy and self.wait(ends_at):
             if node.is_gone:
                 return False
@@ -55,9 +55,9 @@ class Saving:
         return False
 
     def save_behind(self) -> None:
-        """When cells fill up, saves what is likely to leave next, where memory has no room for its path."""
+        """Saves the node that is likely to be evicted next when cells fill up, if memory has no room for its path."""
         if self._kept.slabs.budget_bytes >= self.cell_bytes * self._cells.num_cells:
-            # No path is longer; looking at nodes would take a good part of the time for a decision.
+            # Memory has room for any path; looking at nodes would take much of the time of a scheduling decision.
             return
         shelf = self._cells.shelf
         if shelf.num_tokens < WRITES_BEHIND_FROM * self._cells.budget_cells or not self._kept.can_write:
@@ -69,7 +69,7 @@ class Saving:
             self.save(next_out[0])
 
     def wait(self, ends_at: float) -> bool:
-        """Waits for a transfer to or from disk; False where it is too late for that."""
+        """Waits for a transfer to or from disk; returns False if the time is over."""
         left = ends_at - self._now()
         if left > 0:
             self._kept.wait(left)
@@ -80,7 +80,7 @@ class Saving:
 
     def _save_one(self, node: Node, sequence: CellSequence | None) -> bool:
         if sequence is None and node not in self._cells:
-            # It is missing, and nothing lies below without its path.
+            # Its KV is missing, so its descendants cannot be saved either.
             return False
         with self._cells.slot_of(node, sequence) as slot:
             num_bytes = self._cells.state_bytes(slot)

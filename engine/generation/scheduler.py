@@ -1,8 +1,8 @@
-"""What the next step computes, which requests are admitted and which have to leave: pure functions over snapshots.
+"""Decides what the next step computes, and which requests are admitted or preempted: pure functions over snapshots.
 
-Requests are served first come, first served within a priority; a request that has waited long behind other kinds
-counts as more urgent, so that nothing starves. Among equals, requests are preferred of whose prompt more is kept in
-relation to what has to be computed (RAGCache, https://arxiv.org/abs/2404.12457, section 5.2), but none is passed over
+Within a priority, requests are served first come, first served; a request that has waited long behind other priorities
+counts as more urgent, so that nothing starves. Among equals, requests with a larger kept part of the prompt relative to
+the part to compute are preferred (RAGCache, https://arxiv.org/abs/2404.12457, section 5.2), but none is passed over
 more than a few times.
 """
 
@@ -16,23 +16,22 @@ from engine.core import Priority
 from engine.generation.rows import TILE_TOKENS
 
 RANKS: dict[Priority, int] = {priority: rank for rank, priority in enumerate(get_args(Priority))}
-# A batch request counts as interactive when nothing was computed for any batch request for this long, and one for idle
-# times after twice as long.
+# A batch request counts as interactive if nothing was computed for any batch request for this long, and an idle one
+# after twice as long.
 AGEING_SECONDS = 60.0
 # Running answers pause at most about this long for a chunk of another prompt.
 STALL_SECONDS = 0.4
-# Where no answer is written, nothing can be stopped for about this long; fewer tokens than these are read no faster.
+# While no answer is written, nothing can be stopped for about this long; smaller chunks than these are not faster.
 STOP_SECONDS = 1.5
 MIN_ALONE_TOKENS = 128
-# Prompts that are to be read in the next steps have cells; all others wait, so that new requests can overtake them.
+# Only prompts that will be read in this many steps get cells; all others wait, so that new requests can overtake them.
 READ_AHEAD_STEPS = 2
-# Below this, a chunk reads the weights for too few tokens to be worth it.
+# A smaller chunk reads all weights for too few tokens to be worthwhile.
 MIN_CHUNK_TOKENS = 32
-# Where prompts and answers take turns, watched answers are written for this share of the time that prompts were read
-# for: a few tokens in one go instead of one. Answers that end give their cells back, and attention has fewer to look
-# at.
+# If prompts and answers take turns, watched answers are written for this share of the time that prompts were read for:
+# a few tokens at a time instead of one. Answers that end give their cells back, and attention has fewer to pass over.
 ANSWERS_SHARE = 1 / 4
-# The same for prompts that are less urgent than the answers: a script's, or the every-file page's.
+# The same for prompts that are less urgent than the answers: those of a script, or of the every-file page.
 ANSWERS_SHARE_BEFORE_SCRIPTS = 4.0
 # Watched answers pause at most about this long for such a prompt, within a batch that has both.
 SCRIPT_STALL_SECONDS = 0.05
@@ -40,9 +39,9 @@ SCRIPT_STALL_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Tokens that a running sequence could have computed in this step; a decode has one, and perhaps a draft.
+    """The tokens of a running sequence that could be computed in this step; one for a decode, and perhaps a draft.
 
-    `is_watched`: a user may be watching it being written.
+    `is_watched`: a user may be watching the answer being written.
     """
 
     num_tokens: int
@@ -54,7 +53,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A request that has no cells: new, or preempted. Tokens are of its prompt and what it has written."""
+    """A new or preempted request without cells. Tokens are those of its prompt and of what it has written."""
 
     request_id: str
     arrival: int
@@ -75,18 +74,18 @@ class Resident:
 
 
 def rank(priority: Priority, waited_seconds: float) -> int:
-    """The rank of a priority, 0 the most urgent; waiting behind more urgent requests raises it in the end."""
+    """Returns the rank of a priority, 0 being the most urgent; long waiting behind others makes it more urgent."""
     return max(0, RANKS[priority] - int(waited_seconds / AGEING_SECONDS))
 
 
 def chunk_tokens(
     n_ubatch: int, num_watched: int, seconds_per_token: float, stall_seconds: float = STALL_SECONDS
 ) -> int:
-    """The most prompt tokens of a step: what llama.cpp computes in one go, so that a cancel waits for no more.
+    """Returns the most prompt tokens of a step, which llama.cpp computes in one call: a cancel waits for no more.
 
-    While `num_watched` answers are being written it is as much as fits into `stall_seconds`, which a reader may wait;
-    else into the pause that a cancel, or a more urgent request, may wait. Whole tiles where possible: one tile at
-    least, unless it alone takes longer than that second pause.
+    While `num_watched` answers are being written, as much as fits into `stall_seconds`, the longest pause for a reader;
+    else as much as fits into the longest wait of a cancel or a more urgent request (STOP_SECONDS). Whole tiles if
+    possible: at least one tile, unless it alone takes longer than STOP_SECONDS.
     """
     if seconds_per_token <= 0:
         return n_ubatch
@@ -104,18 +103,18 @@ def _whole_tiles(num_tokens: int) -> int:
 def whose_turn(
     demands: Sequence[Demand], granted: Sequence[int], *, answers_first: bool, is_faster_apart: bool = False
 ) -> list[bool]:
-    """Which demands are in the next batch, of those that `pack` granted something: not all if they would share tiles.
+    """Returns which of the demands that `pack` granted something are in the next batch: not all if they share tiles.
 
-    Each token of a tile is computed against the cells of all others in it, so that a chunk with a few answers' tokens
-    takes up to twice what both take one after the other (a 1B model on two cores: 64 tokens and five, after a thousand
-    each, 1.6 s; apart .6 s and .12 s). Fewer tokens than a tile are computed one by one, or padded where that is faster
-    for all of them (rows.py), and share the weights; unless two passes are faster.
+    Each token of a tile is computed for the cells of all sequences in it, so that a chunk with a few answers' tokens
+    takes up to twice the time of both one after the other (a 1B model on two cores: 64 tokens and five, after a
+    thousand each, 1.6 s; apart .6 s and .12 s). Fewer tokens than a tile are computed one by one, or padded if that is
+    faster for all of them (rows.py), and share the reading of weights; unless two passes are faster.
 
     Args:
         demands: What could be computed.
         granted: What `pack` would put into one batch.
         answers_first: Whether answers go before prompts.
-        is_faster_apart: Whether they are computed apart even where they are fewer than a tile.
+        is_faster_apart: Whether they are computed apart even if they are fewer than a tile.
     """
     is_reading = [demand.num_tokens > 1 for demand in demands]
     sides = {reads for reads, num_tokens in zip(is_reading, granted, strict=True) if num_tokens}
@@ -125,7 +124,7 @@ def whose_turn(
 
 
 def are_scripts_read(demands: Sequence[Demand]) -> bool:
-    """Whether all prompts that are read are less urgent than a watched answer."""
+    """Returns whether all prompts being read are less urgent than a watched answer."""
     watched = (demand.rank for demand in demands if demand.num_tokens == 1 and demand.is_watched)
     prompts = (demand.rank for demand in demands if demand.num_tokens > 1)
     most_urgent = min(watched, default=None)
@@ -133,11 +132,11 @@ def are_scripts_read(demands: Sequence[Demand]) -> bool:
 
 
 def answers_share(demands: Sequence[Demand]) -> float:
-    """The share of the time of reading prompts that answers are written for; 0 where answers come second.
+    """Returns how long answers are written, as a share of the time of reading prompts; 0 if prompts come first.
 
-    They do where none is watched: for all others their end counts, and a step takes hardly longer together with the
-    answers to the prompts that are being read. So prompts come first, and answers are written in steps of many. That
-    saves a backlog 15 to 35 % of its mean latency, by tests/bench/simulate.py.
+    Prompts come first if no answer is watched: for unwatched answers only their end counts, and steps hardly take
+    longer with the answers to the prompts that are being read. So answers are written in large steps after all prompts,
+    which reduces the mean latency of a backlog by 15 to 35 % (tests/bench/simulate.py).
     """
     if not any(demand.is_watched for demand in demands if demand.num_tokens == 1):
         return 0.0
@@ -153,13 +152,13 @@ def pack(
     *,
     in_tiles: bool = False,
 ) -> list[int]:
-    """How many tokens of each demand the next batch computes.
+    """Returns how many tokens of each demand the next batch computes.
 
-    First a token for every running answer, then their drafts, then prompts: the most urgent first, at most `chunk`
-    tokens of them; of that, short ones that pass a long one take half at most, or a tile. Prompts read ahead for idle
-    times wait while anything more urgent runs. A row of logits is kept for each demand and each drafted token, of which
-    there are `max_rows` (None: for every token). `in_tiles`: fewer tokens than a tile take as long as a tile, so of the
-    last prompt no fewer are left for another batch.
+    First a token for every running answer, then their drafts, then at most `chunk` tokens of prompts, the most urgent
+    first; short prompts that pass a long one get at most half of these, or a tile. Idle prompts wait while anything
+    more urgent runs. Each demand and each drafted token needs a row of logits, of which there are `max_rows` (None:
+    enough for every token). `in_tiles`: fewer tokens than a tile take as long as a tile, so no fewer are left of the
+    last prompt for another batch.
     """
     granted = [0] * len(demands)
     left = min(max_tokens, num_free_cells)
@@ -192,7 +191,7 @@ def pack(
 
 
 def _leaving_a_tile(num_tokens: int, num_granted: int) -> int:
-    """A grant that leaves a whole tile of a prompt or nothing, and is not less than a tile itself."""
+    """Returns a grant that leaves a whole tile of a prompt or nothing, if it can stay at least a tile itself."""
     num_left = num_tokens - num_granted
     least = num_granted - (TILE_TOKENS - num_left)
     return least if 0 < num_left < TILE_TOKENS <= least else num_granted
@@ -210,24 +209,24 @@ def _prompts(demands: Sequence[Demand]) -> list[int]:
 
 
 def _is_long(demand: Demand) -> bool:
-    """Whether a prompt takes more than the tile that lets it pass others."""
+    """Returns whether a prompt has more than a tile left, so that it cannot pass others."""
     return demand.num_tokens > TILE_TOKENS
 
 
 def reading_order(demand: Demand) -> tuple[int, bool, int]:
-    """By urgency, then by arrival; but a prompt with a tile or less left does not wait for a long one.
+    """Sorts by urgency, then by arrival; but a prompt with at most a tile left does not wait for a long one.
 
-    It is done with the pass that includes it, which delays the others by only that much: a question of 39 tokens came
-    14 s later where it was read after one of 572 (issue 6). So its first token comes first.
+    It is complete after one pass, which delays the others only a little: a question of 39 tokens was answered 14 s
+    later if it was read after one of 572 (issue 6). So its first token comes first.
     """
     return demand.rank, _is_long(demand), demand.arrival
 
 
 def next_admission(candidates: Sequence[Candidate], window: int) -> Candidate | None:
-    """The request that gets cells next; none after it gets any before that.
+    """Returns the request that gets cells next; no other may get cells before it.
 
-    Within a rank, preempted ones come first. Among new ones, it is the one whose kept part is largest in relation to
-    the rest; a request that has been passed over `window` times comes first.
+    Within a rank, preempted ones come first, then a request that has been passed over `window` times, then the one
+    whose kept part is largest relative to the rest.
     """
     if not candidates:
         return None
@@ -241,7 +240,7 @@ def next_admission(candidates: Sequence[Candidate], window: int) -> Candidate | 
 
 
 def passed_over(candidates: Sequence[Candidate], chosen: Candidate) -> list[str]:
-    """Candidates that came before `chosen` and were as urgent."""
+    """Returns the candidates that came before `chosen` and are as urgent."""
     return [c.request_id for c in candidates if c.rank == chosen.rank and c.arrival < chosen.arrival]
 
 
@@ -250,15 +249,15 @@ def _kept_share(candidate: Candidate) -> tuple[float, int]:
 
 
 def victim(residents: Sequence[Resident]) -> Resident | None:
-    """The resident that gives up all its cells: the latest arrival of the least urgent."""
+    """Returns the resident that has to give up all its cells: the latest arrival among the least urgent."""
     return max(residents, key=lambda resident: (resident.rank, resident.arrival), default=None)
 
 
 def is_read_soon(num_to_read: int, num_unread: int, step_tokens: int) -> bool:
-    """Whether a request whose turn it is would be read in the next steps, after `num_unread` tokens of others."""
+    """Returns whether a request, if admitted now, is read in the next steps, after `num_unread` tokens of others."""
     return num_to_read <= TILE_TOKENS or num_unread < READ_AHEAD_STEPS * step_tokens
 
 
 def watermark(num_cells: int, num_writing: int) -> int:
-    """Cells that admission leaves free, so that running answers do not run out right after it."""
+    """Returns the cells that admission leaves free, so that running answers do not run out right after it."""
     return max(num_cells // 100, 2 * num_writing)

@@ -1,7 +1,7 @@
-"""An answer under way: a sequence of tokens, the cells of those that are computed, and what chooses the next.
+"""An answer under way: a sequence of tokens, the cells of those that are computed, and the sampler of the next.
 
-The cells alone show how far a sequence is computed, so reading a prompt, reading again what preemption threw away, and
-writing on are the same: computing tokens that are not in cells yet.
+The cells alone show how far a sequence is computed, so reading a prompt, recomputing after a preemption and decoding
+are the same: computing tokens that are not in cells yet.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class RowSampler(Protocol):
     """Chooses the next token of one sequence and remembers it (penalties, state of a grammar)."""
 
     def sample(self, context: Context, row: int) -> int:
-        """The token that follows the one in `row` of the last batch."""
+        """Returns the token that follows the one in `row` of the last batch."""
         ...
 
     def accept(self, tokens: Sequence[int]) -> None:
-        """Goes on after these tokens, as if it had chosen them."""
+        """Continues after these tokens, as if it had chosen them."""
         ...
 
     def renew(self) -> None:
-        """The model was reloaded: what was made of its vocabulary before has to be made again."""
+        """Makes everything again that depends on the vocabulary, because the model was reloaded."""
         ...
 
     def close(self) -> None: ...
@@ -40,10 +40,9 @@ class RowSampler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What may come next: `tokens`, and how likely each of them is if those before it come true.
+    """What may come next: `tokens`, and how likely each of them is if those before it are right.
 
-    `pass_seconds` returns what a pass of n tokens takes (None: not known); without it, all of the guess is worth a
-    pass.
+    `pass_seconds` returns the time of a pass of n tokens (None if unknown); without it, all of the guess is verified.
     """
 
     tokens: Sequence[int] = ()
@@ -52,20 +51,20 @@ class Guess:
 
 
 class Drafter(Protocol):
-    """Guesses what comes next, to be verified in one pass with the token before it."""
+    """Guesses the next tokens, which are verified in one pass with the token before them."""
 
     def draft(self, tokens: list[int], max_tokens: int) -> Guess:
-        """At most `max_tokens` tokens that are likely to follow `tokens` (the prompt and what was written)."""
+        """Returns at most `max_tokens` tokens that are likely to follow `tokens` (the prompt and what was written)."""
         ...
 
     def read(self, tokens: list[int], num_read: int) -> None:
-        """Notes that the last `num_read` of `tokens` were not written but read: they may be quoted."""
+        """Notes that the last `num_read` of `tokens` were read instead of written, so they may be quoted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """How a beam goes on: the index of the beam that it continues, and the next token."""
+    """How a beam continues: the index of its parent beam, and the next token."""
 
     parent: int
     token: int
@@ -75,7 +74,7 @@ class Branch:
 class Hypothesis:
     """An answer that a beam search has found: its tokens, without the one that ended it.
 
-    `last_token` is that one where it completed a stop string.
+    `last_token` is the one that ended it, if it completed a stop string.
     """
 
     tokens: tuple[int, ...]
@@ -84,25 +83,25 @@ class Hypothesis:
 
 
 class BeamSearch(Protocol):
-    """Decides which beams go on; the loop carries it out on sequences that share cells."""
+    """Decides which beams continue; the loop applies that to sequences that share cells."""
 
     def advance(self, context: Context, rows: Sequence[int]) -> Sequence[Branch]:
-        """The beams after this step, given the row of each beam's last token (at first, of the prompt's).
+        """Returns the beams after this step, given the row of each beam's last token (at first, of the prompt's).
 
         There are none once the search is over.
         """
         ...
 
     def answers(self) -> Sequence[Hypothesis]:
-        """What was found, best first; also before the search is over."""
+        """Returns the hypotheses found so far, best first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SavedPart:
-    """Keys and values of a preempted sequence for the positions `start`…`end`, outside of the cells.
+    """Saved keys and values of a preempted sequence for the positions `start`…`end`.
 
-    `is_on_disk`: they are pages of a file instead of memory.
+    `is_on_disk`: they are mapped from a file.
     """
 
     start: int
@@ -117,7 +116,7 @@ class SavedPart:
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """What an answer read while it was being written: `segments` that begin at position `start`."""
+    """Text that was added while an answer was being written: `segments` that begin at position `start`."""
 
     start: int
     segments: tuple[Segment, ...]
@@ -131,11 +130,11 @@ class Insertion:
 class TokenSequence:
     """One answer being written: `tokens` are the prompt and what was sampled, `held` the cells of those computed.
 
-    `texts` were reported, `unsaid` are still to be; `num_untold` counts the tokens since the last text. `num_of_stop`
-    tokens at the end hold the stop string that ended it; `is_cut_within` if the first of them also holds some of the
-    answer. `insertions` were read where they stand, and are not part of the answer. What chooses and guesses its tokens
-    is made when the first of them is chosen or guessed: hundreds may wait. `thoughts` come before the answer, if the
-    model thinks; `make_thinker` makes what chooses theirs, where the answer has a form that thoughts do not have.
+    `texts` were reported, `unsaid` will be; `num_untold` counts the tokens since the last text. `num_of_stop` tokens at
+    the end hold the stop string that ended it; `is_cut_within` if the first of them also holds some of the answer.
+    `insertions` were read at their positions, and are not part of the answer. Samplers and drafters are made when they
+    are first used, because hundreds of answers may wait. `thoughts` come before the answer, if the model thinks;
+    `make_thinker` makes their sampler, if the answer has a grammar that does not apply to thoughts.
     """
 
     number: int
@@ -180,17 +179,17 @@ class TokenSequence:
 
     @property
     def num_thought(self) -> int:
-        """Tokens that were written before the answer."""
+        """The number of tokens that were written before the answer."""
         return self.thoughts.num_tokens if self.thoughts is not None else 0
 
     @property
     def lacks_only_last(self) -> bool:
-        """Whether all of the answer is computed except the token that was sampled last."""
+        """Whether all of the answer is computed except the last sampled token."""
         return not self.num_of_stop and self.num_computed == len(self.tokens) - 1
 
     @property
     def written(self) -> Written:
-        """The answer so far; where a stop string ended it, the tokens that hold the string are left out."""
+        """The answer so far; if a stop string ended it, the tokens that hold the string are left out."""
         starts = [self.prompt_length, *(insertion.end for insertion in self.insertions)]
         ends = [*(insertion.start for insertion in self.insertions), len(self.tokens) - self.num_of_stop]
         tokens = chain.from_iterable(self.tokens[start:end] for start, end in zip(starts, ends, strict=True))
@@ -200,11 +199,11 @@ class TokenSequence:
 
     @property
     def going_on(self) -> list[int]:
-        """The tokens that were written since text was last read."""
+        """The tokens that were written since the last insertion."""
         return self.tokens[self.insertions[-1].end if self.insertions else self.prompt_length :]
 
     def behind_prompt(self, end: int) -> list[Segment]:
-        """What was written and read up to position `end`; of what was read, only whole segments."""
+        """Returns what was written and inserted up to position `end`; only whole segments of insertions."""
         segments: list[Segment] = []
         start = self.prompt_length
         for insertion in self.insertions:
@@ -218,7 +217,7 @@ class TokenSequence:
         return [*segments, Segment(tuple(self.tokens[start:end]))] if start < end else segments
 
     def read(self, segments: Sequence[Segment]) -> None:
-        """Takes in text that is to be computed before the next token is chosen, and is not part of the answer."""
+        """Inserts text that is computed before the next token is chosen, and is not part of the answer."""
         tokens = tokens_of(segments)
         self.insertions += (Insertion(len(self.tokens), tuple(segments)),)
         self.tokens += tokens
@@ -227,10 +226,10 @@ class TokenSequence:
             drafter.read(self.tokens, len(tokens))
 
     def choose(self, context: Context, row: int) -> int:
-        """The token that follows the one in `row` of the last batch.
+        """Returns the token that follows the one in `row` of the last batch.
 
         Raises:
-            RagdollError: As its sampler does.
+            RagdollError: Its sampler raised it.
         """
         due = self.thoughts.next_due() if self.thoughts is not None else None
         return due if due is not None else self._chooser().sample(context, row)
@@ -247,18 +246,18 @@ class TokenSequence:
         return self._sampler
 
     def renew(self) -> None:
-        """The model was reloaded."""
+        """Renews its samplers, because the model was reloaded."""
         for sampler in (self._sampler, self._thinker):
             if sampler is not None:
                 sampler.renew()
 
     @property
     def can_guess(self) -> bool:
-        """Whether it has what guesses its next tokens, or can make it."""
+        """Whether it has a drafter, or may have one."""
         return self.make_drafter is not None or self._drafter is not None
 
     def guess(self, max_tokens: int) -> Guess:
-        """At most `max_tokens` tokens that are likely to come next."""
+        """Returns at most `max_tokens` tokens that are likely to come next."""
         drafter = self._made_drafter()
         return drafter.draft(self.tokens, max_tokens) if drafter is not None else Guess()
 

@@ -1,4 +1,4 @@
-"""What all models of an engine share, however many are loaded: the files of what they read, and the devices.
+"""The resources that all models of an engine share: files of kept KV, the devices, and what is known of models.
 
 Used on the generation thread; other threads may read `devices` and `problem`.
 """
@@ -19,19 +19,19 @@ from engine.memory.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
-# Free disk space fluctuates; with this much more of it, there may be room that there was not before.
+# Free disk space fluctuates; only with this much more of it is a failed copy tried again.
 MORE_ROOM_BYTES = GIB
 
 
 @dataclass(slots=True)
 class SharedResources:
-    """Shared by all models; `devices` are as ggml last reported them.
+    """The resources shared by all models; `devices` are as ggml last reported them.
 
     `tell_when_scanned` is called once all kept files are known, `tell_backends` before llama.cpp's backends start, and
-    `measure_card` before a model is placed on one.
+    `measure_card` before a model is placed on a graphics card.
 
-    `keeps_in_cells`: KV may lie in cells that no answer needs. `sets_aside_on_disk`: what was computed of answers that
-    wait for cells lies on disk instead of in memory.
+    `keeps_in_cells`: KV may stay in cells that no answer needs. `sets_aside_on_disk`: KV of answers that wait for cells
+    is on disk instead of in memory.
     """
 
     kept_folder: Path
@@ -39,12 +39,12 @@ class SharedResources:
     trials: LoadTrials
     keeps_in_cells: bool = True
     sets_aside_on_disk: bool = False
-    # Models whose weights stay in the file's order so that they can leave memory: in another order they could not.
+    # Models whose weights stay in the file's order so that they can leave memory; in another order they could not.
     left_in_order: set[Path] = field(default_factory=set)
-    # Models of which no copy in the processor's order could be made, with the free disk space of that time; None for
-    # those of which none ever can be, because they have no order but their file's.
+    # Models for which no copy in the processor's order could be made, with the free disk space at that time; None if
+    # it is impossible, because they have no order but the file's.
     not_packed: dict[Path, int | None] = field(default_factory=dict)
-    # Models whose layers a device cannot copy while they are streamed: it would do so before some have been read.
+    # Models whose layers a device cannot copy while they are streamed, because it would copy some before they are read.
     not_copied: set[Path] = field(default_factory=set)
     devices: tuple[Device, ...] = ()
     has_looked_at_devices: bool = False
@@ -54,19 +54,19 @@ class SharedResources:
     _files: CacheFiles | None = None
 
     def may_pack(self, path: Path, free_bytes: Callable[[], int]) -> bool:
-        """Whether copying a model in the processor's order is worth a try, with what the disk has free by now."""
+        """Returns whether copying a model in the processor's order is worth a try, with the present free disk space."""
         if path not in self.not_packed:
             return True
         free_then = self.not_packed[path]
         return free_then is not None and free_bytes() >= free_then + MORE_ROOM_BYTES
 
-    def reset_failures(self) -> None:
-        """Lets the next load try whatever came of earlier ones, except what never changes."""
-        self.trials.reset_failures()
+    def reset_failures(self, model: Path) -> None:
+        """Lets the next load of a model try what failed before, except what can never succeed."""
+        self.trials.reset_failures(model)
         self.not_packed = {path: free_bytes for path, free_bytes in self.not_packed.items() if free_bytes is None}
 
     def look_at_devices(self) -> None:
-        """Asks ggml which GPUs there are and how much of them is free; on the generation thread."""
+        """Asks ggml which GPUs there are, and how much of their memory is free; on the generation thread."""
         if self.has_looked_at_devices:
             self.devices = probe_devices()
             return
@@ -79,26 +79,28 @@ class SharedResources:
 
     @property
     def has_files(self) -> bool:
-        """Whether files were opened, or there are any to open."""
+        """Whether files of kept KV were opened, or there may be some."""
         return self._files is not None or self.kept_folder.is_dir()
 
     @property
     def opened_files(self) -> CacheFiles | None:
-        """The files, if they were opened."""
+        """The files of kept KV, if they were opened."""
         return self._files
 
     @property
     def problem(self) -> str:
-        """Why less is kept of what is read than could be; "" where nothing is wrong."""
-        return self._files.problem if self._files is not None else ""
+        """Why less KV is kept than could be; "" if nothing is wrong."""
+        # Read once: the generation thread may close the files meanwhile.
+        files = self._files
+        return files.problem if files is not None else ""
 
     def files(self, disk_budget: Callable[[], int]) -> CacheFiles:
-        """The files; opened when they are first needed, and bounded then."""
+        """Returns the files of kept KV, which are opened and bounded when they are first needed."""
         if self._files is None:
             self._files = CacheFiles(
                 self.kept_folder,
                 self.ledger,
-                # As an error, because the command line shows nothing less.
+                # Logged as an error, because the command line shows no lower level.
                 lambda error: log.error("%s", error),
                 on_scanned=lambda: self.tell_when_scanned(),
             )
@@ -106,7 +108,7 @@ class SharedResources:
         return self._files
 
     def close(self, keeping_seconds: float) -> None:
-        """Waits for at most `keeping_seconds` for what is kept to be written. A second call does nothing."""
+        """Closes the files, waiting at most `keeping_seconds` for writes. A second call does nothing."""
         if self._files is not None:
             self._files.close(keeping_seconds)
             self._files = None

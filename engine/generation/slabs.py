@@ -1,10 +1,10 @@
-"""Slabs: the RAM in which kept KV lies, mapped piece by piece and unmapped as soon as a piece is empty.
+"""Slabs: an allocator of RAM for kept KV, mapped slab by slab and unmapped as soon as a slab is empty.
 
-Each slab is as large as all before it together, within bounds: a keeper with little data, like most of several models,
-maps little, and one with much data has few slabs. A slab holds whole blobs of the size that it was mapped for: blobs of
-a model are much alike, and were one a little larger than half a slab, the other half would be wasted. A blob is
-contiguous, so that llama.cpp can write and read it in place. The budget bounds, and the ledger counts, what is mapped,
-not what is used of it. What only passes through on its way to or from disk is outside the budget, in its own mapping.
+Each slab is as large as all previous ones together, within bounds: a keeper with little data, like most of several
+models, maps little, and one with much data has few slabs. The size of a slab is a multiple of the blob that it was
+mapped for: blobs of a model are similar in size, and if one were a little larger than half a slab, the other half would
+be wasted. A blob is contiguous, so that llama.cpp can write and read it in place. The budget bounds, and the ledger
+counts, what is mapped, including gaps. Data on its way to or from disk is outside the budget, in its own mapping.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Slab:
 
 @dataclass(slots=True, eq=False)
 class Blob:
-    """Bytes in a slab. Made by `Slabs.allocate`, ended by `Slabs.free`."""
+    """Bytes in a slab. Made by `Slabs.allocate`, freed by `Slabs.free`."""
 
     data: NDArray[np.uint8]
     _slab: _Slab
@@ -54,29 +54,29 @@ class Blob:
 
 
 class Slabs:
-    """All slabs of a keeper; one thread owns them. No more than `budget_bytes` is kept mapped."""
+    """All slabs of a keeper; owned by one thread. At most `budget_bytes` are mapped."""
 
     def __init__(self, ledger: Ledger, budget_bytes: int = 0, slab_bytes: int = SLAB_BYTES) -> None:
         self.budget_bytes = budget_bytes
         self._slab_bytes = slab_bytes
         self._slabs: dict[int, _Slab] = {}
-        # The gaps of all slabs, the smallest first: size, number of the slab, offset.
+        # The gaps of all slabs, smallest first: size, number of the slab, offset.
         self._gaps: list[tuple[int, int, int]] = []
         self._num_made = 0
         self._ledger = ledger
         self._lease: Lease | None = None
         self.mapped_bytes = 0
         self.used_bytes = 0
-        # Outside the budget; counted neither as mapped nor as used.
+        # Outside the budget, and counted neither as mapped nor as used.
         self.passing_bytes = 0
 
     @property
     def waste_bytes(self) -> int:
-        """Mapped, but in no blob: the gaps, and what alignment takes."""
+        """Bytes that are mapped but in no blob: the gaps, and padding for alignment."""
         return self.mapped_bytes - self.used_bytes
 
     def allocate(self, num_bytes: int) -> Blob | None:
-        """`num_bytes` in one piece, or None where the budget has no contiguous room for them."""
+        """Allocates `num_bytes` in one piece, or returns None if the budget has no contiguous room."""
         room = aligned(max(1, num_bytes))
         at = bisect_left(self._gaps, (room,))
         if at == len(self._gaps):
@@ -92,15 +92,15 @@ class Slabs:
         return Blob(slab.buffer.array(offset, (num_bytes,), np.uint8), slab, offset, room)
 
     def pass_through(self, num_bytes: int) -> Blob | None:
-        """The same outside the budget, to be freed as soon as it has passed; None where the system has no room."""
-        # Whole pages, of which nothing is left for others.
+        """Allocates outside the budget, to be freed as soon as possible; returns None if the system has no room."""
+        # A slab of its own, without gaps for other blobs.
         slab = self._make(_pages(max(1, num_bytes)), is_passing=True)
         if slab is None:
             return None
         return Blob(slab.buffer.array(0, (num_bytes,), np.uint8), slab, 0, slab.num_bytes)
 
     def free(self, blob: Blob) -> None:
-        """Frees a blob, and its slab once that is empty; the blob must not be read any more."""
+        """Frees a blob, and its slab if that is empty; the blob must not be read any more."""
         if blob._slab.is_passing:
             blob.data = blob.data[:0].copy()
             self._unmake(blob._slab)
@@ -130,7 +130,7 @@ class Slabs:
         del self._gaps[bisect_left(self._gaps, (size, slab.number, offset))]
 
     def _map(self, room: int) -> bool:
-        """Maps a slab for as many blobs of this size as is usual, or as the budget allows; False if it allows none."""
+        """Maps a slab for several blobs of this size, or as many as the budget allows; False if it allows none."""
         left = (self.budget_bytes - self.mapped_bytes) // _PAGE_BYTES * _PAGE_BYTES
         usual = min(self._slab_bytes, max(LEAST_SLAB_BYTES, self.mapped_bytes))
         size = _pages(max(1, min(usual, left) // room) * room)
@@ -143,7 +143,7 @@ class Slabs:
         try:
             slab = _Slab(self._num_made, Buffer(num_bytes), is_passing)
         except (OSError, MemoryError):
-            # The system has less than the budget says: treated as a smaller budget.
+            # The system has less memory than the budget: treated as a smaller budget.
             return None
         self._num_made += 1
         self._slabs[slab.number] = slab

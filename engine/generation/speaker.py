@@ -1,7 +1,7 @@
-"""How one model is spoken to: its chat template, its tokens, and how many of them it reads at a time.
+"""Renders and tokenises prompts for one model: its chat template, its tokens, and the size of its context.
 
-Every part of a prompt is tokenised by itself and once: a passage's tokens depend on nothing around it, which is why its
-KV can be found again in another prompt (and why counts simply add up).
+Every part of a prompt is tokenised by itself and once: a passage's tokens do not depend on its surroundings, so its KV
+can be found again in another prompt, and counts of tokens simply add up.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from engine.generation.thinking import Manner, Thinking
 from engine.generation.word_spaces import spaced
 
 Tokenize = Callable[[str, bool], Sequence[int]]
-# Some 40 KB each at most; the passages of a busy afternoon.
+# Enough for the passages of an afternoon of use; at most about 40 KB each.
 CACHED_TEXTS = 1024
-# For all together: texts of other applications may be much longer. With their tokens it is ten times as much memory.
+# The total, because texts of other applications may be much longer. With their tokens it is ten times as much memory.
 CACHED_CHARACTERS = 4 * 2**20
-# Turns of conversations, each with its passages and without. Their lengths are added up for every prompt, from the
-# first turn on, including those that were cut off long ago.
+# For turns of conversations, each with its passages and without. Their lengths are added up for every prompt, from the
+# first turn on, including those that were left out long ago.
 CACHED_TURNS = 2048
 
 
 class _Known:
-    """Tokens of recent texts, as far as they are few and short enough. From any thread."""
+    """A cache of the tokens of recent texts, bounded in number and length. For any thread."""
 
     def __init__(self, tokenize: Tokenize) -> None:
         self._tokenize = tokenize
@@ -65,7 +65,7 @@ class _Known:
 
 
 class _Lengths:
-    """Lengths of recent turns, by their digests: texts may be long, and are not kept. From any thread."""
+    """A cache of the lengths of recent turns, by digests instead of texts, which may be long. For any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -86,14 +86,14 @@ class _Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """How one model is spoken to; `name` is what the user calls it.
+    """Renders and tokenises prompts for one model; `name` is the user's name for the model.
 
     `tokenize` gets the text and whether control tokens count as such. `context_tokens` is the room for one prompt and
-    its answer. `fingerprint` names the model whose tokens these are ("" for none). `bos` begins every prompt, if given.
-    With `is_to_think`, models that can be asked to do so think before they answer. What was thought is kept in
-    conversations where it `keeps_thoughts`: a model that keeps whole sequences would read all of them again without it.
-    `piece` returns the bytes of a token. `is_control`, given where a text is read with a space before its first word
-    (word_spaces.py), says whether a token is a control token and no text.
+    its answer. `fingerprint` identifies the model whose tokens these are ("" for none). `bos` begins every prompt, if
+    given. With `is_to_think`, models that can be asked to think before they answer are asked to. Thoughts stay in
+    conversations if it `keeps_thoughts`, because a model that keeps whole sequences would otherwise read everything
+    again. `piece` returns the bytes of a token. `is_control` says whether a token is a control token; it is given if
+    the tokenizer puts a space before the first word of a text (word_spaces.py).
     """
 
     template: ChatTemplate | None
@@ -113,22 +113,22 @@ class Speaker:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_tokens_of_text", _Known(self.tokenize))
-        # Code that cuts prompts recognises an identical segment (cut_prompts.py), and does not hash it a second time.
+        # Code that cuts prompts recognises identical segment objects (cut_prompts.py), and does not hash them again.
         made = lru_cache(maxsize=CACHED_TEXTS)(lambda part: Segment(self.tokens(part), part.kind, part.documents))
         object.__setattr__(self, "_segment_of", made)
         object.__setattr__(self, "_added", _Lengths())
 
     @property
     def tells_day(self) -> bool:
-        """Whether its prompts name a day, which is not today: then the question has to say which day it is."""
+        """Whether its template names a day, which is not today, so that the question has to name the actual day."""
         return self.template is not None and self.template.tells_day
 
     @property
     def signature(self) -> str:
-        """Marks its own answers; answers before which it was asked to think come after a different prompt ending.
+        """Identifies its own answers; those that it was asked to think about follow a different end of the prompt.
 
-        Unless that ending opens no thoughts, and none are kept: then answers given at once could have come after it
-        too.
+        The same, however, if that end opens no thoughts and none are kept, because answers without thoughts could have
+        followed it as well.
         """
         manner = self._manner if self.is_to_think else None
         if manner is None or not (self.template is not None and self.template.ends_by_thinking):
@@ -138,23 +138,23 @@ class Speaker:
 
     @property
     def thinks(self) -> bool:
-        """Whether the model is sure to think before it answers; others may."""
+        """Whether the model is known to think before it answers; others may."""
         return self._manner is not None and self._manner.is_sure
 
     def told(self, is_to_think: bool) -> Speaker:
-        """The same speaker for questions before which the model is to think, where it can be asked to, or is not to."""
+        """Returns a speaker for questions that the model is or is not to think about, if it can be asked to."""
         if is_to_think == self.is_to_think:
             return self
         other = replace(self, is_to_think=is_to_think)
-        # Tokens are the same in both.
+        # Both share the caches, because tokens are the same.
         for name in ("_tokens_of_text", "_segment_of", "_added"):
             object.__setattr__(other, name, getattr(self, name))
         return other
 
     def thinking(self, max_tokens: int, answer_tokens: int, room_tokens: int) -> Thinking | None:
-        """How it thinks before an answer, with bounds in tokens for both, within `room_tokens`.
+        """Returns how it thinks before an answer, with limits in tokens for both, within `room_tokens`.
 
-        None if it does not. Where there is no room for both, thoughts get half of it.
+        None if it does not think. If there is no room for both, thoughts get half of it.
         """
         manner = self._manner
         if manner is None:
@@ -167,9 +167,9 @@ class Speaker:
         return Thinking(manner, opening, ending, bound, answer_tokens, room_tokens, self.keeps_thoughts)
 
     def without_thoughts(self, *, answers_at_once: bool) -> str:
-        """What a prompt lacks for an answer to follow before which the model does not think (any more).
+        """Returns what has to follow a prompt so that the model answers without thinking (any more).
 
-        Nothing where its template says so already, or where it `answers_at_once`, as it may by itself.
+        "" if its template has that already, or if the model `answers_at_once` as it may by itself.
         """
         manner = self._manner
         if manner is None or (answers_at_once and not manner.is_open):
@@ -178,7 +178,7 @@ class Speaker:
 
     @property
     def ends_of_answers(self) -> tuple[str, ...]:
-        """The markers with which its answers may end, where the model has begun them with one."""
+        """The markers that may end its answers, if the model has begun them with one."""
         manner = self._manner
         return (manner.marks.around[1],) if manner is not None and manner.marks.around[1] else ()
 
@@ -187,15 +187,15 @@ class Speaker:
         return self.template.manner(self.is_to_think) if self.template is not None else None
 
     def render(self, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
-        """The prompt; as plain text where the model's template cannot render it."""
+        """Renders the prompt; as plain text if the model's template cannot render it."""
         return self._spaced(self._rendered(messages) or plain_prompt(messages))
 
     def ends_of_plain(self, messages: Sequence[Message]) -> tuple[str, ...]:
-        """What shows that an answer to these messages has ended, where no marker does: the next one's beginning."""
+        """Returns the stop strings of answers to these messages, if no marker ends them: the start of the next one."""
         return PLAIN_ENDS if self._rendered(messages) is None else ()
 
     def _rendered(self, messages: Sequence[Message]) -> tuple[PromptPart, ...] | None:
-        """The prompt by the model's template; None where it has none, or one that fails."""
+        """Renders the prompt by the model's template; returns None if it has none, or it fails."""
         if self.template is None:
             return None
         try:
@@ -207,22 +207,22 @@ class Speaker:
         return tuple(parts) if self.is_control is None else tuple(spaced(parts, self.tokens, self.is_control))
 
     def tokens(self, part: PromptPart) -> tuple[int, ...]:
-        """The part's known tokens, or those of its text."""
+        """Returns the part's own tokens, or those of its text."""
         return part.tokens or self._tokens_of_text(part.text, part.is_markup)
 
     def tokens_as_they_stand(self, text: str) -> tuple[int, ...]:
-        """Tokens of a whole raw prompt with its markup. It may be as long as the whole context, and is not cached."""
+        """Tokenises a whole raw prompt with its markup, which may be as long as the context, and is not cached."""
         tokens = tuple(self.tokenize(text, True))
         if self.is_control is not None and tokens and not self.is_control(tokens[0]):
             tokens = tuple(self.tokenize(f" {text}", True))
         return self._begun(tokens)
 
     def count(self, parts: Iterable[PromptPart]) -> int:
-        """Tokens of these parts together."""
+        """Returns the number of tokens of these parts."""
         return sum(len(self.tokens(part)) for part in parts)
 
     def added(self, messages: tuple[Message, ...]) -> int:
-        """How many tokens a turn adds to a prompt, with the markup around it."""
+        """Returns how many tokens a turn adds to a prompt, including the markup around it."""
         asked = _digest(messages, self.is_to_think)
         if (known := self._added.find(asked)) is not None:
             return known
@@ -231,22 +231,22 @@ class Speaker:
         return twice - once
 
     def knows(self, tokens: Sequence[int], signature: str) -> bool:
-        """Whether these are tokens of this model, written after prompts such as it gets now."""
+        """Returns whether these are tokens of this model, written after prompts like its present ones."""
         is_ours = signature == self.signature != ""
         return is_ours and all(0 <= token < self.vocabulary_size for token in tokens)
 
     def text_of(self, part: PromptPart) -> str:
-        """What an answer says, without an incomplete character at its end."""
+        """Returns the text of an answer, without an incomplete character at its end."""
         if not part.tokens or self.piece is None:
             return part.text
         return TextStream().go_on_behind(map(self.piece, part.tokens))
 
     def segment(self, part: PromptPart) -> Segment:
-        """A part that stands alone, as a segment."""
+        """Returns the segment of a part that stands alone."""
         return self._segment_of(part)
 
     def segments(self, parts: Sequence[PromptPart]) -> tuple[Segment, ...]:
-        """The parts as segments: passages and answers by themselves, and whatever stands between them as one."""
+        """Returns the parts as segments: passages and answers by themselves, and whatever is between them as one."""
         segments = [
             Segment(tuple(chain.from_iterable(map(self.tokens, group))), group[0].kind, group[0].documents)
             for group in _grouped(parts)
@@ -257,12 +257,12 @@ class Speaker:
         return tuple(segment for segment in segments if segment.tokens)
 
     def _begun(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """The tokens with the beginning-of-text token that a prompt may get, unless they have it."""
+        """Returns the tokens with the model's beginning-of-text token, if there is one and it is missing."""
         return tokens if self.bos is None or tokens[:1] == (self.bos,) else (self.bos, *tokens)
 
 
 def speaker_of(model: Model, name: str, fingerprint: str, context_tokens: int) -> Speaker:
-    """How a loaded model is spoken to; call it, and use it, on the thread that owns llama.cpp."""
+    """Makes the speaker of a loaded model; call and use it on the thread that owns llama.cpp."""
     return Speaker(
         template=_template(model),
         tokenize=model.tokenize,
@@ -278,7 +278,7 @@ def speaker_of(model: Model, name: str, fingerprint: str, context_tokens: int) -
 
 
 def _template(model: Model) -> ChatTemplate | None:
-    """The file's own template, or None where there is none that can be used."""
+    """Returns the file's own template, or None if there is no usable one."""
     source = model.chat_template
     if not source:
         return None
@@ -289,7 +289,7 @@ def _template(model: Model) -> ChatTemplate | None:
 
 
 def _digest(messages: Iterable[Message], thinks: bool) -> bytes:
-    """A digest that differs wherever the number of tokens may differ."""
+    """Returns a digest that differs wherever the number of tokens may differ."""
     told = hashlib.blake2b(bytes([thinks]), digest_size=16)
     for message in messages:
         for part in message.parts:

@@ -1,6 +1,6 @@
-"""Saves waiting answers' KV as pages of a file: memory is freed, and nothing is read again.
+"""Saves the KV of waiting answers as pages of a file: memory is freed, and nothing has to be computed again.
 
-A prompt of a thousand tokens takes seconds to read, and its keys and values a tenth of a second from disk.
+A prompt of a thousand tokens takes seconds to read, but its keys and values a tenth of a second from disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.memory.room import require_disk_room
 
 
 def on_disk(state: State, folder: Path) -> State:
-    """The same bytes in a file without a name, which is removed when it is no longer referenced.
+    """Writes the bytes to an anonymous file and returns them mapped; it is deleted when no longer referenced.
 
     Raises:
         OSError: There is no room, or the folder cannot be written to.
@@ -27,7 +27,7 @@ def on_disk(state: State, folder: Path) -> State:
     with tempfile.TemporaryFile(dir=folder, prefix="answer-") as file:
         file.write(state.data)
         file.flush()
-        # Only written pages can leave memory.
+        # Only pages that were written back can leave memory.
         os.fsync(file.fileno())
         mapped = mmap.mmap(file.fileno(), state.nbytes, access=mmap.ACCESS_READ)
         if hasattr(os, "posix_fadvise"):

@@ -1,9 +1,9 @@
-"""Standby: what of a loaded model has left memory for another's, and how it comes back; no answer ends by that.
+"""Standby: moves parts of a loaded model out of memory for another one, and back again, without ending any answer.
 
-Weights leave first and come back while the next pass is computed (weights/stream.py). Where that is not enough, the
-context follows: all that was computed is set aside. Weights that llama.cpp has put into its own order have a copy on
-disk, made when they first leave (weights/copied.py) or, where layers are streamed, when they are loaded
-(weights/packing.py); weights on a device are closed, and read again.
+Weights leave first and return while the next pass is computed (weights/stream.py). If that is not enough, the context
+follows: all that was computed is set aside. Weights that llama.cpp has put into its own order have a copy on disk, made
+when they first leave (weights/copied.py) or, with streamed layers, when they are loaded (weights/packing.py); weights
+on a device are closed, and read again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from engine.errors import NotStreamable, WeightsNotRead
 from engine.generation.applying import Applied, Means, fold, unfold
 from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import LoadedModel
+from engine.memory.listing import is_of_context
 
 
 class Standby:
-    """The standby of one loaded model, on the generation thread; nothing is computed with it unless `is_there`."""
+    """The standby of one loaded model, on the generation thread; the model computes only while it `is_there`."""
 
     def __init__(self) -> None:
-        # Some weights are missing; the context is closed.
+        # Whether some weights have left, and whether the context is closed.
         self.is_away = self.is_folded = False
 
     @property
@@ -29,10 +30,10 @@ class Standby:
         return not (self.is_away or self.is_folded)
 
     def removable_bytes(self, loaded: LoadedModel) -> int:
-        """Weights that can leave memory; 0 where only the whole model can leave."""
+        """Returns how many bytes of weights can leave memory; 0 if only the whole model can."""
         stream, copied = loaded.stream, loaded.copied
         if not loaded.model.is_open:
-            # The memory of its weights is another model's by now.
+            # Its weights are not in memory.
             return 0
         if copied is not None:
             return copied.num_bytes if copied.is_there else 0
@@ -40,7 +41,7 @@ class Standby:
         return stream.removable_bytes if stream is not None and not loaded.plan.placement.n_gpu_layers else 0
 
     def missing_bytes(self, loaded: LoadedModel) -> int:
-        """Weights that `come_back` reads into memory."""
+        """Returns how many bytes of weights `come_back` reads into memory."""
         if not loaded.model.is_open:
             spans = loaded.plan.placement.spans
             return sum(span.num_bytes for span in spans if (span.owner, span.tier) == ("weights", "ram"))
@@ -49,11 +50,11 @@ class Standby:
         return loaded.stream.missing_bytes if loaded.stream is not None and self.is_away else 0
 
     def needed_bytes(self, loaded: LoadedModel) -> int:
-        """The memory that `come_back` takes, including the context where it has left."""
+        """Returns the memory that `come_back` takes, including the context if it has left."""
         return self.missing_bytes(loaded) + (_context_bytes(loaded) if self.is_folded else 0)
 
     def leave(self, loaded: LoadedModel, means: Means, num_bytes: int) -> None:
-        """Makes at least `num_bytes` of weights leave memory, if there are as many; copied weights leave as a whole.
+        """Makes at least `num_bytes` of weights leave memory, if there are that many; copied weights leave as a whole.
 
         Raises:
             NotStreamable: They cannot leave.
@@ -80,12 +81,12 @@ class Standby:
         keeps_weights: bool = False,
         closes_weights: bool = False,
     ) -> None:
-        """Makes the context leave memory, and the weights with it.
+        """Makes the context leave memory, and by default the weights as well.
 
         Args:
             loaded: The model.
-            means: What that takes.
-            keeps_what_was_read: Whether kept prompts stay in memory; else only what is on disk stays.
+            means: What is needed to change its placement.
+            keeps_what_was_read: Whether kept KV stays in memory; otherwise only what is on disk stays.
             keeps_weights: Whether weights that could leave stay for now.
             closes_weights: Whether the weights are closed although they could leave.
         """
@@ -102,23 +103,23 @@ class Standby:
             self.leave(loaded, means, self.removable_bytes(loaded))
 
     def come_back(self, loaded: LoadedModel, placed_again: Callable[[], LoadPlan], means: Means) -> Applied | None:
-        """Brings all of the model back to where it was, or to where there is room for it now.
+        """Returns all of the model to memory, placed as before or as there is room now.
 
         Args:
             loaded: The model.
-            placed_again: Returns its present plan, where it has to be read again.
-            means: What that takes.
+            placed_again: Returns its present plan, if it has to be read again.
+            means: What is needed to change its placement.
 
         Returns:
-            How the model lives now, where it has another context than before; None where only weights had left.
+            The model with its new context; None if only weights had left.
 
         Raises:
-            ModelError: It could not be had in any way any more; it is closed.
-            RagdollError: What left could not be read; another try may succeed.
+            ModelError: It could not be loaded in any way; it is closed.
+            RagdollError: The parts that left could not be read; another try may succeed.
         """
         is_open = loaded.model.is_open
         if is_open:
-            # Harmless where nothing left.
+            # Does nothing if no weights left.
             _bring_weights(loaded, means)
             self.is_away = False
         if not self.is_folded:
@@ -143,10 +144,6 @@ def _bring_weights(loaded: LoadedModel, means: Means) -> None:
 
 
 def _context_bytes(loaded: LoadedModel) -> int:
-    """The memory of a context's cells and buffers, by its plan."""
+    """Returns the memory of a context's cells, states and buffers according to its plan."""
     spans = loaded.plan.placement.spans
-    return sum(
-        span.num_bytes
-        for span in spans
-        if span.tier == "ram" and (span.owner == "workspace" or (span.owner == "kv" and span.what.endswith(" cells")))
-    )
+    return sum(span.num_bytes for span in spans if span.tier == "ram" and is_of_context(span))

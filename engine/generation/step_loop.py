@@ -1,23 +1,23 @@
 """The step loop: many requests on one context, a batch at a time (vLLM's iteration-level scheduling).
 
 Each step schedules, runs one batch of at most one ubatch, and postprocesses it: every running answer gets a token
-first, chunks of prompts fill what is left (steps.py). Requests come in here, and outlive the context that they are
-carried out in: they can all go on in another one. One thread calls everything here.
+first, then chunks of prompts fill the batch (steps.py). Requests are submitted here, and outlive the context in which
+they run: all of them can continue in another one. One thread calls everything here.
 
-What it guarantees:
+Guarantees:
 
 - Every request ends in exactly one of `RequestFinished`, `RequestCancelled`, `RequestFailed`, and after that holds no
   cell, no sequence number and no pin. A request that fails (too long, a broken grammar, a batch that cannot be
-  computed) fails alone; the others go on. A batch whose weights could not be read is computed once more, and only then
-  fails as a whole. Where memory had no room for a batch, `shortage` says so, and no request has failed yet.
-- A cancel is never longer away than one step, and a step is one ubatch. It frees everything at once, except an answer
-  that is to be kept: that leaves when its last token was computed.
-- Free and used cells add up to all cells after every step, and no batch asks for more than are free.
-- An answer does not depend on other requests, on preemption or on drafts: a preempted request goes on with the same
-  tokens and the same sampler, from saved keys and values or from those computed again. (Up to rounding: sums are made
-  in another order in another batch, so where two tokens are almost equally likely, either may come.)
-- Nothing starves: waiting behind other kinds makes a request more urgent, and its equals pass it over at most a few
-  times.
+  computed) fails alone; the others continue. A batch whose weights could not be read is computed once more, and only
+  then fails as a whole. If memory had no room for a batch, `shortage` says so, and no request has failed yet.
+- A cancel takes at most one step, and a step is one ubatch. It frees everything at once, except an answer that is to be
+  kept: that leaves when its last token was computed.
+- Free and used cells add up to all cells after every step, and no batch needs more than are free.
+- An answer does not depend on other requests, on preemption or on drafts: a preempted request continues with the same
+  tokens and the same sampler, from saved keys and values or from those computed again. (Except for rounding: another
+  batch adds in another order, so if two tokens are almost equally likely, either may be chosen.)
+- Nothing starves: waiting behind other priorities makes a request more urgent, and its equals pass it over at most a
+  few times.
 - With a model that cannot share prefixes nothing is drafted or rewound: its sequences are moved, kept and computed
   whole.
 """
@@ -54,7 +54,7 @@ REAL_TIME = Timing()
 
 
 class StepLoop:
-    """See the module. The context, its cells and the keeper belong to the caller, and outlive the loop."""
+    """Runs many requests on one context; see the module. The caller owns the context, its cells and the keeper."""
 
     def __init__(
         self,
@@ -72,22 +72,22 @@ class StepLoop:
         context_tokens: int = 0,
         swap_room: Callable[[], SwapRoom] = lambda: ROOMY,
     ) -> None:
-        """Starts with nothing to do.
+        """Starts without requests.
 
         Args:
-            model: What `context` computes with.
+            model: The model of `context`.
             context: Only the loop computes in it; the keeper saves and loads.
             cells: All cells of `context`; the keeper takes some of them too.
-            keeper: What keeps prompts; None reads each prompt whole.
-            make_sampler: Makes what chooses the tokens, one for each answer; None for llama.cpp's own samplers.
-            make_drafter: Makes what guesses the next tokens of an answer; None guesses nothing.
-            make_beams: Makes what searches along beams; without it such requests are refused.
-            note_pass: Gets, for each batch, its tokens, the sequences that wrote a token, and its seconds.
-            swap_budget_bytes: The most RAM that preempted requests are saved in.
-            timing: For ageing, and for measurements.
-            context_tokens: The most tokens of a prompt with its answer; where these are more than `cells`, requests
+            keeper: Keeps the KV of prompts; None reads each prompt whole.
+            make_sampler: Makes a sampler for each answer; None for llama.cpp's own samplers.
+            make_drafter: Makes a drafter for each answer; None drafts nothing.
+            make_beams: Makes a beam search; without it such requests are refused.
+            note_pass: Gets the tokens of each batch, the number of sequences that wrote a token, and the seconds.
+            swap_budget_bytes: The most RAM for saving preempted requests.
+            timing: The clock for ageing and for measurements.
+            context_tokens: The most tokens of a prompt with its answer; if these are more than `cells`, requests
                 that need more get another context (`wanted_cells`).
-            swap_room: Returns what of memory and disk may hold preempted requests now.
+            swap_room: Returns how much of memory and disk may hold preempted requests now.
         """
         can_share = model.can_share_prefixes
         vocabulary = Vocabulary(model)
@@ -108,50 +108,50 @@ class StepLoop:
 
     @property
     def shortage(self) -> NoRoomToCompute | None:
-        """The last batch found no room: a move to where there is some, before the next step, saves all requests."""
+        """Set if there was no room for the last batch: moving to a context with room before the next step saves all."""
         return self._steps.shortage
 
     @property
     def has_work(self) -> bool:
-        """Whether `step` has something to do or to report."""
+        """Whether `step` has something to compute or to report."""
         groups = self._groups
         return bool(groups.running or groups.waiting or groups.closing or self._events)
 
     @property
     def only_closes(self) -> bool:
-        """Whether only last tokens of answers that have ended are left to compute or report."""
+        """Whether only last tokens of ended answers are left to compute."""
         return bool(self._groups.closing) and not (self.is_asked or self._events)
 
     @property
     def is_asked(self) -> bool:
-        """Whether a request has not ended."""
+        """Whether any request has not ended."""
         return bool(self._groups.running or self._groups.waiting)
 
     @property
     def cells(self) -> Cells:
-        """All cells of its context; code that takes some while there is nothing to do gives them back."""
+        """All cells of its context; code that takes some while the loop is idle must return them."""
         return self._steps.cells
 
     @property
     def most_running(self) -> int:
-        """How many sequences may write side by side."""
+        """How many sequences may write at a time."""
         return self._steps.most_running
 
     @property
     def wanted_cells(self) -> int:
-        """How many cells are needed by a request that would end for want of them; 0 where none would.
+        """How many cells a request needs that would otherwise end for lack of them; 0 if there is none.
 
-        Nothing is computed until the loop has moved to a larger context, or was told that there are no more cells.
+        Nothing is computed until `move` to a larger context, or `give_up_on_more_cells`.
         """
         return self._lasting.shortage.wanted_cells
 
     def share_steps(self, sharing: QueueSharing | None) -> None:
-        """Runs as many of the scripts' questions at a time as `sharing` says; None: as many as have cells."""
+        """Runs as many of the scripts' questions at a time as `sharing` says; None: as many as fit into the cells."""
         self._sharing = sharing
         self._steps.admission.share_steps(sharing)
 
     def share_cores(self, threads_for: ThreadsFor) -> None:
-        """Calls `threads_for` before each pass, with the seconds that it reads prompts: it returns the threads."""
+        """Sets the function that chooses the threads of each pass, given the seconds that it reads prompts."""
         self._threads_for = self._steps.threads_for = threads_for
 
     @property
@@ -161,19 +161,19 @@ class StepLoop:
 
     @property
     def num_unread(self) -> int:
-        """Requests whose prompt is still to be read, of those that need not wait for others to end."""
+        """The number of requests whose prompt is still to be read, of those that need not wait for others to end."""
         groups = self._groups
         waiting = () if self._steps.admission.lacks_cells else groups.waiting
         return sum(not group.has_read_prompt for group in (*groups.running, *waiting))
 
     @property
     def is_writing(self) -> bool:
-        """Whether an answer has cells and its prompt is read."""
+        """Whether an answer is being written, that is, has cells and a completely read prompt."""
         return any(group.has_read_prompt for group in self._groups.running)
 
     @property
     def num_steps(self) -> int:
-        """Batches computed so far."""
+        """The number of batches computed so far."""
         return self._lasting.tally.steps
 
     @property
@@ -188,14 +188,14 @@ class StepLoop:
 
     @property
     def closing(self) -> frozenset[str]:
-        """Requests that have ended, of which the last token is still to be computed and kept."""
+        """Ended requests whose last token is still to be computed and kept."""
         return frozenset(group.request_id for group in self._groups.closing)
 
     def submit(self, request: Request) -> None:
-        """Queues a request; a later step reports how it ends, even when it cannot be carried out.
+        """Queues a request; a later step reports how it ends, even if it cannot be run.
 
         Raises:
-            ValueError: One with the same id has not ended.
+            ValueError: A request with the same id has not ended.
         """
         if self._groups.find(request.request_id) is not None:
             raise ValueError(f"request {request.request_id} is being carried out already")
@@ -211,14 +211,14 @@ class StepLoop:
         return [group.request_id for group in self._steps.admission.next_up]
 
     def being_read(self, request_id: str) -> tuple[tuple[Segment, ...], ...]:
-        """The prompts that are being read and that this request, which begins alike, waits for."""
+        """Returns the prompts being read that this request waits for because they share its beginning."""
         group = self._groups.find(request_id)
         return tuple(other.request.segments for other in self._steps.admission.being_read(group)) if group else ()
 
     def replace(self, request: Request, of: str | None = None) -> bool:
-        """Replaces a request that has not begun by another prompt; False where that is impossible.
+        """Replaces a request that has not begun; returns False if that is impossible.
 
-        `of` is the id of the replaced request, where it is not the new one's own.
+        `of` is the id of the replaced request, if it is not the same.
         """
         group = self._groups.find(request.request_id if of is None else of)
         if group is None or group.status is not SequenceStatus.WAITING:
@@ -234,19 +234,18 @@ class StepLoop:
         return True
 
     def read_so_far(self, request_id: str) -> ReadSoFar:
-        """What is in cells of a prompt that is being read."""
+        """Returns the computed part of a prompt that is being read."""
         group = self._groups.find(request_id)
         return ReadSoFar(group.request.segments, group.lead.num_computed) if group is not None else ReadSoFar()
 
     def amend(self, request: Request, of: str | None = None) -> bool:
         """Turns a request whose prompt is being read into this one; what it has read stays, even half a passage.
 
-        Nothing of it has been written yet, so it may be sampled otherwise, and be another request from now on: `of` is
-        the id that it had, where that is not the request's own.
+        Nothing of its answer has been written yet, so sampling and id may differ: `of` is its present id, if that is
+        not the same. A request that has not begun is replaced.
 
-        False where that is impossible: it has read what the two prompts do not have in common, or all of its own, or is
-        not being read; or more of the other is kept, or several answers begin. Where it has not begun, the other is
-        read in its place.
+        Returns False if it is impossible: the request has read more than the common beginning, or all of its prompt, or
+        is not being read; or more of the new prompt is kept, or several answers begin.
         """
         group = self._groups.find(request.request_id if of is None else of)
         if group is None or group.status is SequenceStatus.WAITING:
@@ -255,7 +254,7 @@ class StepLoop:
         is_reading = group.status is SequenceStatus.RUNNING and not group.has_read_prompt
         stays = read.is_of_use_to(request.segments) and read.num_tokens < request.num_tokens
         if not is_reading or not stays or self._steps.num_kept(request.segments) > read.num_tokens:
-            # If more is kept than was read, a request that begins again has that at once.
+            # If more is kept than was read, a request that starts anew has that at once.
             return False
         try:
             other = self._intake.take(request, group.waiting_since)
@@ -264,47 +263,47 @@ class StepLoop:
         if not group.can_go_on_with(other):
             return False
         self._groups.go_on_with(group, other)
-        # Requests that waited for what it was going to read may not have to.
+        # Requests that waited for its former prompt may no longer have to.
         self._steps.admission.look_again()
         return True
 
     def close_answers(self) -> None:
-        """Keeps what is computed by now of answers that have ended, without waiting for their last tokens."""
+        """Keeps the computed part of ended answers now, without computing their last tokens."""
         for group in list(self._groups.closing):
             self._steps.ending.close_answer(group)
 
     def written(self, request_id: str) -> Written | None:
-        """What a request with one answer has written so far; None where nothing can be appended to it.
+        """Returns what a request with one answer has written so far; None if nothing can be appended to it.
 
-        Nothing can be appended before its first token and after its last, until a token follows what was appended,
+        Nothing can be appended before the first token, after the last one, between an insertion and the next token,
         while text is held back, for several answers, beams and grammars, and with models that cannot share prefixes.
         """
         return self._appending.written(request_id)
 
     def append(self, request_id: str, segments: Sequence[Segment], max_tokens: int) -> bool:
-        """Makes an answer go on after more text, as if what was written and this text had been its prompt.
+        """Inserts text into an answer, which continues as if its prompt were what was written and this text.
 
-        It is read in chunks, as prompts are, before the next token is chosen. It is not part of the answer: it is not
-        reported, counted or penalised, and what was written before stays.
+        The text is read in chunks like a prompt before the next token is chosen. It is not part of the answer: it is
+        not reported, counted or penalised, and what was written before stays.
 
         Args:
             request_id: A request whose answer is being written.
-            segments: What is to be read.
-            max_tokens: The whole answer may have no more tokens than this, or than it was allowed before.
+            segments: The text to read.
+            max_tokens: The most tokens of the whole answer, unless it was allowed fewer before.
 
         Returns:
-            Whether it will be read; not where `written` returns None, or where it does not fit into the cells.
+            Whether it will be read; not if `written` returns None, or if it does not fit into the cells.
         """
         return self._appending.append(request_id, segments, max_tokens)
 
     def cancel(self, request_id: str) -> None:
-        """Ends a request and frees what it holds; harmless when it has ended already."""
+        """Ends a request and frees what it holds; does nothing if it has already ended."""
         group = self._groups.find(request_id)
         if group is not None:
             self._steps.ending.cancel(group)
 
     def answers_of(self, request_id: str) -> tuple[Written, ...]:
-        """What is written of a request's answers by now; nothing once it has ended."""
+        """Returns what is written of a request's answers by now; nothing once it has ended."""
         group = self._groups.find(request_id)
         return self._steps.ending.written(group) if group is not None else ()
 
@@ -317,7 +316,7 @@ class StepLoop:
 
     @property
     def needs(self) -> Needs:
-        """What a context must have, so that all requests can go on in it."""
+        """What a context must have so that all requests can continue in it."""
         return needs_of(self._groups, self._steps.admission.most_cells)
 
     @property
@@ -326,18 +325,18 @@ class StepLoop:
         return min(self._steps.admission.most_cells, max(map(cells_soon, self._groups.running), default=0))
 
     def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
-        """Takes all requests out of the cells, because the context is about to go; none ends by that.
+        """Takes all requests out of the cells without ending them, because the context is about to be closed.
 
-        Holders of what was kept in cells have released it before, and find it again.
+        The keeper must have released its cells before; what it kept is found again.
 
         Args:
             room_bytes: The most memory that may hold what was computed.
-            disk_folder: Takes the rest; without it, or where that takes less time, the rest is computed again.
+            disk_folder: The folder for the rest; without it, or if that is faster, the rest is computed again.
         """
         self._steps.admission.set_aside(room_bytes, disk_folder)
 
     def save_to(self, disk_folder: Path | None) -> None:
-        """Keeps what was computed of requests that wait for cells on disk from now on; None: in memory."""
+        """Saves the KV of requests that wait for cells to this folder from now on; None: to memory."""
         self._steps.residence.disk_folder = disk_folder
         if disk_folder is not None:
             for group in self._groups.waiting:
@@ -351,13 +350,13 @@ class StepLoop:
         can_load: bool = True,
         context_tokens: int = 0,
     ) -> None:
-        """Goes on in another context with all requests that were set aside; the next steps give them cells.
+        """Continues in another context with all requests that were set aside; the next steps give them cells.
 
         Args:
-            context: Empty; it may compute with the same model, reloaded.
+            context: An empty context, of the same model, which may have been reloaded.
             cells: All of its cells.
-            keeper: What keeps prompts in it.
-            can_load: Whether what was saved fits the new context; else all of it is computed again.
+            keeper: Keeps the KV of prompts in it.
+            can_load: Whether saved KV fits the new context; otherwise all of it is computed again.
             context_tokens: The most tokens of a prompt with its answer from now on.
         """
         before = self._steps.residence
@@ -371,24 +370,24 @@ class StepLoop:
         self._steps.residence.take_over(before)
 
     def give_up_on_more_cells(self) -> None:
-        """There is no room for a context with more cells: requests that lack cells end with those there are.
+        """Makes requests that lack cells end with the present ones, because there is no room for a larger context.
 
-        A prompt that is longer than that ends at once, instead of waiting until all others have ended and being read
-        for nothing. Later requests may find room.
+        A longer prompt ends at once, instead of waiting until all others have ended and being read in vain. Later
+        requests may find room.
         """
         for group in self._lasting.shortage.make_do(self._steps.cells.num_cells):
             if self._groups.find(group.request_id) is group:
                 self._steps.ending.cut(group)
 
     def bound(self, context_tokens: int) -> None:
-        """Bounds a prompt with its answer to this many tokens from now on, or to as many as there are cells."""
+        """Limits a prompt with its answer to this many tokens, or to the number of cells if that is larger."""
         most_cells = max(self._steps.cells.num_cells, context_tokens)
         self._intake.resize(most_cells, self.most_running)
         self._appending = Appending(self._groups, most_cells, self._lasting.can_share)
         self._steps.admission.most_cells, self._lasting.shortage.wanted_cells = most_cells, 0
 
     def counters(self) -> LoopCounters:
-        """What it has done, and what it holds now."""
+        """Returns totals of what it has done, and what it holds now."""
         return count(self._groups, self._steps.cells, self._steps.residence.saved_bytes, self._lasting.tally)
 
     def close(self) -> list[StepEvent]:
@@ -398,7 +397,7 @@ class StepLoop:
         return self.take_events()
 
     def take_events(self) -> list[StepEvent]:
-        """What happened since the last step; for callers that compute nothing now."""
+        """Returns the events since the last step, for callers that compute nothing now."""
         # The list is shared with the parts that add to it.
         events = self._events.copy()
         self._events.clear()

@@ -1,10 +1,10 @@
-"""Steps on one context: which requests have cells, a batch in one call of llama.cpp, and what becomes of its requests.
+"""Steps on one context: gives requests cells, computes a batch in one call of llama.cpp, and advances its requests.
 
-A step computes at most one ubatch although llama.cpp would take a batch of many: within a call nothing can be stopped.
-While answers are being written, a prompt's chunk is as large as fits into a pause that a reader hardly notices. Where
+A step computes at most one ubatch although llama.cpp accepts a batch of many, because a call cannot be interrupted.
+While answers are being written, a prompt's chunk takes no longer than a pause that a reader hardly notices. If
 attention is computed on the processor, prompts and answers take turns instead of sharing batches (see `whose_turn`);
-where layers are streamed as well, only as far as that is faster, and prompts are read in pieces that hide behind what
-answers wait for (pass_times.py).
+with streamed layers this is done only if it is faster, and prompts are read in pieces while answers wait for layers
+(pass_times.py).
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from engine.generation.segment import Segment
 from engine.generation.swap_room import SwapRoom
 from engine.generation.vocabulary import Vocabulary
 
-# While this much is to be read, kept KV leaves the cells, where it would slow attention down.
+# While this much is to be read, kept KV leaves the cells, because it would slow attention down.
 LONG_TO_READ_TOKENS = 256
-# How long a step waits when all it could do is still being read from disk.
+# How long a step waits if everything that it could compute is still being read from disk.
 _DISK_PAUSE_SECONDS = 0.001
-# How many threads a pass that reads prompts for n seconds may have; None for as many as it has alone.
+# How many threads a pass that reads prompts for n seconds may use; None for as many as without other work.
 ThreadsFor = Callable[[float], int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A clock in seconds, and a way to wait; tests have their own."""
+    """A clock in seconds, and a function that waits; tests have their own."""
 
     clock: Callable[[], float] = time.perf_counter
     pause: Callable[[float], None] = time.sleep
@@ -58,7 +58,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """What outlives a context: the requests, their unreported events, and what was learnt and counted."""
+    """The state that outlives a context: the requests, their unreported events, and what was learnt and counted."""
 
     vocabulary: Vocabulary
     timing: Timing
@@ -76,13 +76,13 @@ class Lasting:
 
 
 class Steps:
-    """`schedule`, `run` and `write` make a step; part of the step loop, which makes new steps for another context."""
+    """The steps on one context, each made of `schedule`, `run` and `write`; part of the step loop."""
 
     def __init__(self, lasting: Lasting, context: Context, cells: Cells, keeper: Keeper | None) -> None:
-        """Makes the parts that work on a context; it, its cells and the keeper belong to the caller."""
+        """Makes the parts that work on a context; the caller owns it, its cells and the keeper."""
         groups, tally, clock = lasting.groups, lasting.tally, lasting.timing.clock
         self._lasting, self._groups, self._context, self.cells = lasting, groups, context, cells
-        # Shares the cores with other work, where there is any.
+        # Shares the cores with other work, if there is any.
         self.threads_for: ThreadsFor | None = None
         if keeper is None or not (lasting.can_share or keeper.keeps_whole):
             keeper = KeepsNothing()
@@ -108,11 +108,11 @@ class Steps:
                 pays_by_pass=context.is_streamed or not context.attends_on_processor,
             ),
         )
-        # Where each pass has to read layers, measured times decide.
+        # If each pass has to read layers, measured times decide.
         takes_turns = context.attends_by_tiles and not context.is_streamed
         is_timed = context.attends_on_processor and context.is_streamed
         if is_timed:
-            # Attention to 8-bit cells is computed row by row, in whichever batch.
+            # Attention to 8-bit cells is computed row by row in any batch.
             cell_cost = context.cell_cost if context.attends_by_tiles else 0.0
             lasting.pass_times.begin(cell_cost, *context.disk_seconds())
         times = lasting.pass_times if is_timed else None
@@ -124,7 +124,7 @@ class Steps:
         self._batching = Batching(
             groups, cells, lasting.profile, self.admission, self._room, context.is_streamed, filling, times
         )
-        # Where layers are streamed, passes wait for the disk, and there is no memory to move through.
+        # With streamed layers, passes wait for the disk, and there is no memory to move KV through.
         gap_seconds = 0.0 if context.is_streamed else context.gap_seconds
         self._gathering = Gathering(groups, self.residence, self.admission, gap_seconds)
         self.ending = Ending(
@@ -144,12 +144,12 @@ class Steps:
         self._metering = Metering(groups, lasting.profile, tally, lasting.note_pass)
 
     def num_kept(self, segments: Sequence[Segment]) -> int:
-        """How many tokens of a prompt need not be read, because they are kept."""
+        """Returns how many tokens of a prompt need not be read, because they are kept."""
         return self._keeper.peek(segments)
 
     @property
     def shortage(self) -> NoRoomToCompute | None:
-        """The last batch found no room."""
+        """Set if there was no room for the last batch."""
         return self._computing.shortage
 
     def schedule(self) -> list[Work]:
@@ -157,7 +157,7 @@ class Steps:
         if self._context.attends_on_processor and any(
             group.num_unread >= LONG_TO_READ_TOKENS for group in self._groups.running
         ):
-            # It would take a tenth longer with cells that a restore of milliseconds gives back.
+            # With kept KV in cells reading would take a tenth longer, while restoring it takes milliseconds.
             self._keeper.spare_cells()
         shortage = self._lasting.shortage
         shortage.reset()
@@ -175,7 +175,7 @@ class Steps:
             self.ending.cut(misfit)
 
     def run(self, batch: list[Work]) -> list[int]:
-        """Computes the batch; returns the first row of each work, none where every sequence is where it was."""
+        """Computes the batch; returns the first row of each work, or none if nothing was computed."""
         timing = self._lasting.timing
         if not batch:
             if self._groups.waiting and not self._lasting.events:
@@ -191,12 +191,12 @@ class Steps:
         return rows
 
     def _reading_seconds(self, batch: list[Work]) -> float:
-        """How long reading the prompts in a batch is expected to take."""
+        """Returns how long reading the prompts in a batch is expected to take."""
         reading = (work for work in batch if work.num_tokens > 1)
         return sum(self._lasting.profile.seconds(work.sequence.num_computed, work.num_tokens) for work in reading)
 
     def _note(self, batch: list[Work], seconds: float) -> None:
-        """Notes what later batches, and plans, go by."""
+        """Records measurements for later batches and plans."""
         self._batching.note(seconds, *self._context.disk_seconds())
         self._metering.note(batch, seconds, has_piece=self._batching.has_piece)
         self.admission.note_served(work.group for work in batch)
@@ -231,9 +231,9 @@ class Steps:
         else:
             self._postprocess.write(works, rows)
         if ends_prompt and group.lead.held is not None:
-            # After the fork: what is kept in cells takes sequence numbers, and its answers come first.
+            # After the fork, because kept KV in cells takes sequence numbers, and answers have priority.
             self._keeper.keep(group.request.segments, group.lead.held, group.prefill_seconds, group.computed_tokens)
-            # Less of others may be left to read.
+            # Other requests may have less to read now.
             self.admission.look_again()
         self.ending.finish_if_done(group)
 
@@ -250,5 +250,5 @@ class Steps:
 
 
 def _extent(work: Work) -> Extent:
-    """What was computed of a work, and where its sequence stands since."""
+    """Returns how many tokens of a work were computed, and the length of its sequence since."""
     return Extent(work.num_tokens + work.num_drafted, work.sequence.num_computed)

@@ -1,4 +1,4 @@
-"""Bytes of tokens become text that can be shown: whole characters only, and never a part of a stop string."""
+"""Turns bytes of tokens into text that can be shown: whole characters only, and never a part of a stop string."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 class TextStream:
     """Collects one answer's bytes and releases text as soon as it can no longer change.
 
-    Held back are the bytes of an unfinished character and a tail that could still grow into a stop string.
+    It holds back the bytes of an incomplete character, and an end that could still become a stop string.
     """
 
     def __init__(self, stop: Sequence[str] = ()) -> None:
@@ -21,18 +21,18 @@ class TextStream:
 
     @property
     def holds_back(self) -> bool:
-        """Whether bytes came of which no text was released yet."""
+        """Whether it has bytes of which no text was released yet."""
         return bool(self._held or self._decoder.getstate()[0])
 
     @property
     def num_bytes_of_stop(self) -> int:
-        """How many bytes came from the stop string on, once there was one."""
+        """How many bytes came from the beginning of the stop string on; 0 without one."""
         if not self.is_stopped:
             return 0
         return len(self._held.encode()) + len(self._decoder.getstate()[0]) + self._num_bytes_behind
 
     def feed(self, piece: bytes) -> str:
-        """Text that is safe to show after `piece`; once a stop string is complete, nothing more comes."""
+        """Adds bytes and returns new text that is safe to show; none after a complete stop string."""
         if self.is_stopped:
             self._num_bytes_behind += len(piece)
             return ""
@@ -46,16 +46,16 @@ class TextStream:
         return self._release(len(self._held) - possible_beginning(self._held, self._stop))
 
     def stop_at(self, text: str) -> None:
-        """Adds a stop string from here on; "" is none."""
+        """Adds a stop string from now on; "" is ignored."""
         if text and text not in self._stop:
             self._stop += (text,)
 
     def go_on_behind(self, pieces: Iterable[bytes]) -> str:
-        """Takes over what was written before; returns its text without an incomplete character at the end."""
+        """Continues after what was written before; returns its text without an incomplete character at the end."""
         return "".join(map(self._decoder.decode, pieces))
 
     def finish(self) -> str:
-        """What was held back, when no more tokens come."""
+        """Returns the text that was held back, when no more tokens follow."""
         if self.is_stopped:
             return ""
         self._held += self._decoder.decode(b"", final=True)
@@ -71,7 +71,7 @@ class TextStream:
 
 
 def possible_beginning(text: str, wholes: Sequence[str]) -> int:
-    """How many characters at the end of a text could be the beginning of one of these."""
+    """Returns how many characters at the end of a text could be the beginning of one of `wholes`."""
     longest = max((len(whole) for whole in wholes), default=1) - 1
     for length in range(min(longest, len(text)), 0, -1):
         if any(whole.startswith(text[-length:]) for whole in wholes):

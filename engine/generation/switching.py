@@ -1,7 +1,7 @@
 """Switching: brings a model into memory, makes others leave as far as needed, and counts and publishes the result.
 
-Whose turn it is has been decided before (time_slices.py); a switch is over only when the last layer is in memory, which
-the first steps of a turn may wait for.
+Whose turn it is has been decided before (time_slices.py); a switch ends only when the last layer is in memory, and the
+first steps of a turn may wait for that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A switch of which the first steps still wait for layers."""
+    """A switch that has not ended, because the first steps may still wait for layers."""
 
     member: Member
     left: str
@@ -50,12 +50,12 @@ class Switching:
     """Switches models; on the generation thread."""
 
     def __init__(self, eviction: ModelEviction, publish: Publish, clock: Callable[[], float]) -> None:
-        """Begins with no switch.
+        """Starts without a switch.
 
         Args:
             eviction: Makes others leave memory.
             publish: Where events go.
-            clock: Seconds that never go back.
+            clock: A monotonic clock in seconds.
         """
         self._eviction, self._publish, self._clock = eviction, publish, clock
         self.figures = Figures()
@@ -64,14 +64,14 @@ class Switching:
         """Brings a model into memory, and moves out as much of the others as needed.
 
         Args:
-            member: Has a model to load, or one that is loaded.
-            left: The model whose turn has ended.
+            member: A member with a model to load, or a loaded one.
+            left: The member whose turn has ended.
 
         Returns:
-            What is to be given to `note_arrived`; None where it was newly loaded, which is no switch.
+            The argument for `note_arrived`; None if the model was newly loaded, which is not a switch.
 
         Raises:
-            RagdollError: It cannot be had.
+            RagdollError: It cannot be brought into memory.
         """
         loader, instance = member.loader, member.instance
         if instance is None:
@@ -96,7 +96,7 @@ class Switching:
         )
 
     def note_arrived(self, arrival: Arrival) -> None:
-        """The switch is over, or the model has to leave before it was."""
+        """Counts and publishes a switch that has ended, or whose model has to leave before that."""
         member = arrival.member
         if member.loaded is None:
             return

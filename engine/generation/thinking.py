@@ -1,9 +1,9 @@
-"""What a model thinks before it answers: how model families mark it, where it ends, and when it has been enough.
+"""Separates a model's thoughts from its answer: how model families mark them, where they end, and how they are limited.
 
-R1, QwQ, the thinking variants of Qwen3, Magistral or gpt-oss reason aloud first, often longer than they answer. That is
-no part of the answer: it is kept apart, has its own bound, and no later turn reads it again, as these models' own
-templates have it. Where the bound is reached, or a model ends before it has answered, the marker that ends thoughts is
-put in its mouth; then it answers from what it has thought so far ("budget forcing" of s1, arXiv 2501.19393).
+R1, QwQ, the thinking variants of Qwen3, Magistral or gpt-oss write their reasoning first, often longer than the answer.
+Thoughts are not part of the answer: they are kept apart, have their own limit, and later turns do not read them, as
+these models' own templates do. If the limit is reached, or a model ends before it has answered, the marker that ends
+thoughts is inserted; then the model answers from its thoughts so far ("budget forcing" of s1, arXiv 2501.19393).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from engine.generation.streaming import possible_beginning
 class Marks:
     """The markers before and after thoughts. `plain` is what an answer without thoughts begins with, if anything.
 
-    `ending` ends thoughts that the model would continue. `between` are markers within thoughts, not part of them.
-    `around` stand before and after an answer, "" where nothing does.
+    `ending` is inserted to end thoughts that the model would continue. `between` are markers within thoughts, which are
+    not part of them. `around` are the markers before and after an answer, "" if there are none.
     """
 
     openings: tuple[str, ...]
@@ -32,7 +32,7 @@ class Marks:
 
     @property
     def sign(self) -> str:
-        """What identifies templates of the family."""
+        """The text that identifies templates of the family."""
         return self.plain or self.closing
 
 
@@ -46,7 +46,7 @@ _FAMILIES = (
     Marks(("<|channel>thought",), "<channel|>", "<channel|>"),
     # Command A Reasoning.
     Marks(("<|START_THINKING|>",), "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
-    # gpt-oss: messages to several channels, of which the last is for users.
+    # gpt-oss writes messages to several channels, of which the last is for users.
     Marks(
         ("<|channel|>analysis<|message|>", "<|channel|>commentary<|message|>"),
         "<|start|>assistant<|channel|>final<|message|>",
@@ -56,16 +56,16 @@ _FAMILIES = (
     ),
 )
 
-# Granite and Hunyuan mark their answers, too.
+# Granite and Hunyuan mark their answers as well.
 _AROUND_ANSWERS = tuple((f"<{name}>", f"</{name}>") for name in ("response", "answer"))
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a model begins to think: with a prompt that ends within thoughts (`is_open`), or by itself.
+    """How a model begins to think: after a prompt that ends within thoughts (`is_open`), or by itself.
 
-    Only a model that `is_sure` is known to think; others merely have a template of such models. Where it `is_over`,
-    prompts hold empty thoughts.
+    Only a model that `is_sure` is known to think; others merely have a template of such models. If it `is_over`,
+    prompts end with empty thoughts.
     """
 
     marks: Marks
@@ -75,7 +75,7 @@ class Manner:
 
     @property
     def nothing(self) -> str:
-        """What stands between a prompt and an answer before which nothing was thought."""
+        """The text between a prompt and an answer without thoughts."""
         if self.is_over:
             return ""
         ending = self.marks.ending
@@ -86,8 +86,8 @@ class Manner:
 class Thinking:
     """How a model thinks before one answer: `max_tokens` of thoughts and `answer_tokens`, within `room_tokens` in all.
 
-    `ending` are the tokens that then end thoughts, `opening` those that begin them. Thoughts that `are_kept` stay in
-    the conversation.
+    `ending` are the tokens that end thoughts at the limit, `opening` those that begin them. Thoughts that `are_kept`
+    stay in the conversation.
     """
 
     manner: Manner
@@ -100,21 +100,21 @@ class Thinking:
 
     @property
     def most_tokens(self) -> int:
-        """All that may be written, with the answer."""
+        """The most tokens of thoughts and answer together."""
         return min(self.room_tokens, self.max_tokens + len(self.ending) + self.answer_tokens)
 
 
 def marks_of(template: str) -> Marks | None:
-    """The markers of the template's family; None where its models do not think."""
+    """Returns the markers of the template's family; None if its models do not think."""
     marks = next((marks for marks in _FAMILIES if marks.sign in template), None)
     around = next((around for around in _AROUND_ANSWERS if around[0] in template), None)
     return marks if marks is None or around is None else replace(marks, around=around)
 
 
 def manner_of(marks: Marks, prompt_end: str, is_told: bool) -> Manner | None:
-    """How a model thinks after a prompt with this end; None where that has empty thoughts and answers no marker.
+    """Returns how a model thinks after a prompt with this end; None after empty thoughts, unless answers have markers.
 
-    `is_told`: the template has asked it to think.
+    `is_told`: the template has asked the model to think.
     """
     opened, closed = max(map(prompt_end.rfind, marks.openings)), prompt_end.rfind(marks.closing)
     is_open = opened > closed
@@ -124,19 +124,19 @@ def manner_of(marks: Marks, prompt_end: str, is_told: bool) -> Manner | None:
 
 
 class Thoughts:
-    """The thoughts before one answer, while they are written; fed with its tokens until the answer has begun.
+    """The thoughts before one answer, while they are written; fed with tokens until the answer has begun.
 
-    `num_tokens` were written before the answer. `text` is all that was thought so far, `take` returns what is new of
-    it. `answer_end` is what ends the answer, once it has begun with a marker.
+    `num_tokens` were written before the answer. `text` has all thoughts so far, `take` returns new ones. `answer_end`
+    is the marker that ends the answer, once it has begun with a marker.
     """
 
     def __init__(self, thinking: Thinking, *, begins: bool = False) -> None:
-        """Starts; one that `begins` thinks whatever the model would say first."""
+        """Starts before the first token; if it `begins`, the model has to think, whatever it would write first."""
         self._thinking, self._marks = thinking, thinking.manner.marks
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # What could still become a marker, and its bytes in case it does not.
+        # Text that could still become a marker, and its bytes in case it does not.
         self._held, self._plain = "", b""
-        # What of the answer could still become the marker before it, and how many tokens that is.
+        # The start of the answer that could still become the marker before it, and its number of tokens.
         self._beginning, self._num_held = b"", 0
         self._untold: list[str] = []
         self._due = deque[int](thinking.opening if begins and not thinking.manner.is_open else ())
@@ -148,27 +148,27 @@ class Thoughts:
 
     @property
     def most_tokens(self) -> int:
-        """All that may be written with the answer; less, once that has begun before it had to."""
+        """The most tokens of thoughts and answer together; fewer, once the answer has begun before the limit."""
         if not self.has_begun_answer:
             return self._thinking.most_tokens
         return min(self._thinking.room_tokens, self.num_tokens + self._thinking.answer_tokens)
 
     @property
     def leave_no_trace(self) -> bool:
-        """Whether something was thought that no later turn reads."""
+        """Whether there are thoughts that later turns do not read."""
         return self.num_tokens > 0 and not self._thinking.are_kept
 
     def next_due(self) -> int | None:
-        """The token that must come next, whatever the model would say; None where the model chooses."""
+        """Returns the token that must come next, whatever the model would write; None if the model chooses."""
         return self._due.popleft() if self._due else None
 
     def end(self) -> int:
-        """The model has stopped before it answered: returns the token that comes instead of its end."""
+        """Returns the token that replaces the model's end, because it has stopped before it answered."""
         self._put_ending()
         return self._due.popleft()
 
     def feed(self, marked: bytes, piece: bytes) -> bytes:
-        """What of a token belongs to the answer, given its bytes with and without control tokens written out."""
+        """Takes in a token's bytes, with and without control tokens written out; returns what belongs to the answer."""
         self.num_tokens += 1
         if self._is_decided and not self.is_thinking:
             return self._answer(piece)
@@ -187,13 +187,13 @@ class Thoughts:
         return self._answer(self._held.encode() + self._decoder.getstate()[0])
 
     def take(self) -> str:
-        """What has been thought since the last call, as far as it can no longer become a marker."""
+        """Returns new thoughts since the last call, as far as they can no longer become a marker."""
         new = "".join(self._untold)
         self._untold.clear()
         return new
 
     def finish(self) -> bytes:
-        """No more tokens come: returns what was held back of the answer, if it was no thought."""
+        """Returns what was held back of the answer, when no more tokens follow."""
         if self.is_thinking:
             self._tell(self._held)
             self._held = ""
@@ -201,17 +201,17 @@ class Thoughts:
         return self._beginning if self._is_decided else self._plain
 
     def _decide(self) -> None:
-        """Decides whether the model begins to think; white space alone shows nothing."""
+        """Decides whether the model begins to think; white space alone decides nothing."""
         begun, before_answer = self._held.lstrip(), tuple(filter(None, (self._marks.plain, self._marks.around[0])))
         marks = (*self._marks.openings, *before_answer)
         for mark in marks:
             if begun.startswith(mark):
                 self._is_decided, self.is_thinking = True, mark not in before_answer
-                # The marker around an answer is taken off with it.
+                # The marker before an answer is removed in `_answer`.
                 self._held = begun if mark == self._marks.around[0] else begun.removeprefix(mark)
                 return
         if not any(mark.startswith(begun) for mark in marks):
-            # No thought at all.
+            # There are no thoughts.
             self._is_decided, self.num_tokens = True, 0
 
     def _think(self) -> None:
@@ -240,7 +240,7 @@ class Thoughts:
         self._due.extend(self._thinking.ending)
 
     def _answer(self, piece: bytes) -> bytes:
-        """After thoughts, the answer begins with its first word, without a marker around it."""
+        """Returns bytes of the answer after thoughts, without leading white space and without a marker before it."""
         begun, mark = (self._beginning + piece).lstrip(), self._marks.around[0].encode()
         self._beginning, self._num_held = b"", self._num_held + bool(begun)
         if mark and not self.answer_end:

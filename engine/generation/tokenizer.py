@@ -1,7 +1,7 @@
-"""From text to tokens and back as llama.cpp does it, except for spaces and markers that are not in the text.
+"""Tokenises text and back as llama.cpp does, except for added spaces and for markers in documents.
 
-Parts of a prompt are tokenised one by one. SentencePiece puts a space before each text, as if it began there; and
-tokens that a file calls user-defined are read as such wherever they stand, even in a document.
+Parts of a prompt are tokenised one by one. SentencePiece puts a space before each text, as if it were the beginning;
+and tokens that a model file declares as user-defined are recognised anywhere, even in a document.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import llama_cpp.llama_cpp as llama
 
-# A character that is no part of any word: its byte is a token of its own, after the space that is put before it.
+# A character that is not part of any word: its byte is a token of its own, after the space that is put before it.
 _LONE, _LONE_BYTE = "\x01", b"<0x01>"
-# Bytes are among the first tokens; without them, llama.cpp ends the process at a character that it does not know.
+# Bytes are among the first tokens; without them, llama.cpp ends the process at an unknown character.
 _BYTES_WITHIN = 1024
-# Markers of messages in templates, and those that some templates compose from roles.
+# Markers of messages in templates, and those that some templates build from roles.
 _MARK = re.compile(r"<[^<>\s]{1,40}>|\[[^\[\]\s]{1,40}\]")
 _MARKS_OF_ROLES = tuple(f"<|{role}|>" for role in ("system", "user", "assistant", "developer", "tool", "end"))
 
@@ -25,13 +25,13 @@ _MARKS_OF_ROLES = tuple(f"<|{role}|>" for role in ("system", "user", "assistant"
 class Tokenizer:
     """The tokenizer of one vocabulary, while its weights are loaded; on the thread that owns llama.cpp.
 
-    `adds_space`: a text is read with a space before its first word, as SentencePiece does (word_spaces.py).
+    `adds_space`: llama.cpp puts a space before the first word of a text, as SentencePiece does (word_spaces.py).
     """
 
     def __init__(self, vocab: Any, template: str) -> None:
-        """Prepares; `template` is the file's chat template, "" where there is none."""
+        """Examines the vocabulary; `template` is the file's chat template, "" if there is none."""
         self._vocab = vocab
-        # What stands before a text that follows other text, and what in a text would be read as a marker.
+        # Tokens to put before a text that follows other text, and what in a text would be recognised as a marker.
         self._lone: list[int] = []
         self._marks: re.Pattern[str] | None = None
         kind = llama.llama_vocab_type(vocab)
@@ -42,10 +42,10 @@ class Tokenizer:
         self.adds_space = bool(self._lone)
 
     def tokens(self, text: str, parse_special: bool) -> list[int]:
-        """Token ids of `text`, without beginning-of-text, nor a space that is not in it.
+        """Tokenises `text` without a beginning-of-text token, or a space that is not in it.
 
-        Control tokens count as such only if `parse_special`. llama.cpp recognises user-defined ones in any text, as it
-        does by itself with gpt-oss's: their first characters are therefore tokenised separately.
+        Control tokens count as such only if `parse_special`. llama.cpp recognises user-defined ones, as which it also
+        treats those of gpt-oss, in any text: their first characters are therefore tokenised separately.
         """
         if parse_special or self._marks is None:
             return self._within(text, parse_special)
@@ -54,7 +54,7 @@ class Tokenizer:
         return [token for one in pieces for token in self._within(one, parse_special)]
 
     def _within(self, text: str, parse_special: bool) -> list[int]:
-        """Tokenises as if other text stood before, where no space is put before it."""
+        """Tokenises as if other text came before, so that no space is added."""
         if not text or not self._lone:
             return as_llama_reads(self._vocab, text, parse_special)
         tokens = as_llama_reads(self._vocab, f"{_LONE}{text}", parse_special)
@@ -67,14 +67,14 @@ class Tokenizer:
         return any(llama.llama_vocab_get_text(self._vocab, token) == _LONE_BYTE for token in first)
 
     def _lone_tokens(self) -> list[int]:
-        """The tokens of the lone character, if a space is put before it."""
+        """Returns the tokens of the lone character, if a space is put before it."""
         tokens = as_llama_reads(self._vocab, _LONE, False)
         return tokens if [piece(self._vocab, token) for token in tokens] == [b" ", _LONE.encode()] else []
 
     def _marks_of(self, template: str) -> re.Pattern[str] | None:
         written = {*_MARK.findall(template), *_MARKS_OF_ROLES}
         marks = sorted(mark for mark in written if any(map(self._is_mark, as_llama_reads(self._vocab, mark, False))))
-        # Found wherever they begin, also within one another.
+        # A lookahead finds markers wherever they begin, even within one another.
         return re.compile(f"(?={'|'.join(map(re.escape, marks))})") if marks else None
 
     def _is_mark(self, token: int) -> bool:
@@ -84,7 +84,7 @@ class Tokenizer:
 
 
 def as_llama_reads(vocab: Any, text: str, parse_special: bool) -> list[int]:
-    """Token ids as llama.cpp gives them for a text that is read as a whole, without beginning-of-text."""
+    """Tokenises a whole text exactly as llama.cpp does, without a beginning-of-text token."""
     data = text.encode("utf-8", "replace")
     room = len(data) + 8
     buffer = (llama.llama_token * room)()
@@ -96,7 +96,7 @@ def as_llama_reads(vocab: Any, text: str, parse_special: bool) -> list[int]:
 
 
 def piece(vocab: Any, token: int, special: bool = False) -> bytes:
-    """The bytes a token stands for; those of a control token only if `special`."""
+    """Returns the bytes of a token; those of a control token only if `special`."""
     room = 64
     while True:
         buffer = ctypes.create_string_buffer(room)

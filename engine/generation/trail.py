@@ -1,4 +1,4 @@
-"""How far a prompt's beginning is kept, segment by segment: what many orders of passages share is walked once."""
+"""Follows how far a prompt's beginning is kept, segment by segment: orders of passages share their common beginning."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from engine.generation.segment import Segment
 
 
 class Trail(Protocol):
-    """A prompt's beginning that is kept, except for a short end unless it `is_whole`."""
+    """A kept beginning of a prompt; unless it `is_whole`, a short end of it may not be kept."""
 
     @property
     def is_whole(self) -> bool: ...
 
     def then(self, segment: Segment) -> Trail | None:
-        """The trail with one segment more; None where that is not kept."""
+        """Returns the trail extended by a segment; None if that is not kept."""
         ...
 
 
 def after(trail: Trail | None, segments: Iterable[Segment]) -> Trail | None:
-    """The trail with these segments more."""
+    """Returns the trail extended by these segments."""
     for segment in segments:
         trail = trail and trail.then(segment)
     return trail
 
 
 def whole(trail: Trail | None) -> Trail | None:
-    """The same trail, or None where its end is not found."""
+    """Returns the trail, or None if its end is not found."""
     return trail if trail and trail.is_whole else None
 
 
 @dataclass(frozen=True, slots=True)
 class KeptTrail:
-    """Ends at `node`, followed by `short` segments that become a piece with the one that follows them.
+    """A trail that ends at `node`, followed by `short` segments that form a piece together with the next one.
 
-    To be followed at once: it does not see what leaves the tree meanwhile. `cut` makes pieces of segments.
+    Use it at once, because it does not notice nodes that leave the tree. `cut` makes pieces of segments.
     """
 
     node: Node
@@ -46,11 +46,11 @@ class KeptTrail:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the beginning is found."""
+        """Whether all of the beginning is kept."""
         return not self.short
 
     def then(self, segment: Segment) -> KeptTrail | None:
-        """The beginning extended by this segment, as `pieces_of` cuts it; None where that is not kept."""
+        """Returns the beginning extended by this segment, as `pieces_of` cuts it; None if that is not kept."""
         group = (*self.short, segment)
         if sum(len(each.tokens) for each in group) < MIN_PIECE_TOKENS:
             return replace(self, short=group)

@@ -1,7 +1,7 @@
-"""Transcripts: the turns of a conversation as plain JSON, which the caller keeps and hands back with the next question.
+"""Transcripts: the turns of a conversation as plain JSON, which the caller keeps and returns with the next question.
 
-The engine keeps nothing of it: passages of documents that have left the library are dropped as it is read, and what
-older versions wrote is read as well.
+The engine stores none of it: passages of documents that have left the library are dropped when it is read, and the
+formats of older versions are read as well.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from engine.errors import BadRequest
 from engine.generation.conversation import Continuation, Turn, next_number
 from engine.generation.evidence import EvidencePassage
 
-# What a transcript holds of a passage's place, besides its document, its page and its text.
+# The fields of a passage in a transcript, besides its document, its page and its text.
 _PLACE = ("row_id", "document", "ordinal", "start", "end", "heading", "score", "place")
 
 
 def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
-    """What the caller keeps and hands back; plain JSON."""
+    """Returns the JSON of a turn, which the caller keeps and returns later."""
     day = {"asked_on": turn.asked_on.isoformat()} if turn.asked_on is not None else {}
     numbers = {"first_number": turn.first_number} if turn.first_number != 1 else {}
     also = {"also": list(turn.also)} if turn.also else {}
@@ -39,7 +39,7 @@ def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
 
 
 def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Collection[int]) -> tuple[Turn, ...]:
-    """The earlier turns, without passages of documents that have left the library.
+    """Reads the earlier turns, without passages of documents that have left the library.
 
     Raises:
         BadRequest: This is not one of our transcripts.
@@ -59,22 +59,24 @@ def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Coll
             else:
                 turns.append(turn)
         return tuple(turns)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadRequest("The conversation's earlier turns cannot be read.", "Start a new chat.") from error
 
 
 def documents_in_transcript(transcript: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """The documents whose passages earlier turns hold."""
+    """Returns the documents with passages in earlier turns; what is malformed has none."""
+    lists = (piece.get("passages") for piece in transcript)
     return frozenset(
         passage["document_id"]
-        for piece in transcript
-        for passage in piece.get("passages", ())
+        for passages in lists
+        if isinstance(passages, list | tuple)
+        for passage in passages
         if isinstance(passage, Mapping) and isinstance(passage.get("document_id"), int)
     )
 
 
 def next_number_in(transcript: Sequence[Mapping[str, Any]]) -> int:
-    """The number of the first passage of the next turn. Raises BadRequest as above."""
+    """Returns the number of the first passage of the next turn. Raises BadRequest like `turns_of_transcript`."""
     return next_number(turns_of_transcript(transcript, documents_in_transcript(transcript)))
 
 
@@ -111,10 +113,10 @@ def _turn(
     first_number: int,
     first_known: int,
 ) -> Turn:
-    """A turn, or a continuation of one.
+    """Reads a turn, or a continuation of one.
 
-    Its passages were numbered from `first_number` on; without those that have left, they would be from `first_known`
-    on.
+    Its passages were numbered from `first_number` on; without those that have left the library, they would be numbered
+    from `first_known` on.
     """
     passages: list[EvidencePassage] = []
     for number, p in enumerate(user["passages"], start=first_number):

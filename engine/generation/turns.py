@@ -1,10 +1,10 @@
-"""What waits for its turn on the generation thread: questions, and the change of the model that comes before them.
+"""The queue of the generation thread: questions, and a change of the model that comes before them.
 
-A change of the model applies to every question that names no model and has shown no text yet, even if it was asked
+A change of the model applies to every question that names no model and has no visible text yet, even if it was asked
 before: the worker takes those back from the loop, and the new model answers them, the most urgent first. So a change
-waits only for the answers that have begun to appear, however many a script has asked for; and questions that name a
-model wait for no change. Of several changes only the newest is carried out. An unused model rests only while nothing
-waits: a choice always overrules it.
+waits only for answers that are partly visible, however many questions a script has asked; and questions that name a
+model do not wait for a change. Of several changes only the newest is carried out. An unused model is freed only while
+nothing waits: a choice always has priority.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from engine.generation.commands import InTurn, RestModel, Task, UseModel
 from engine.generation.scheduler import RANKS
 from engine.generation.time_slices import GROUP_SIZE
 
-# Whether an answer to a question of that time can no longer begin in time (time_slices.py).
+# Whether the answer to a question of that time can no longer begin in time (time_slices.py).
 IsLate = Callable[[float], bool]
 
 
 def nobody_is_late(asked_at: float) -> bool:
-    """Treats no question as late: all are served as they came."""
+    """Treats no question as late, so that all are served in order."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One model's questions that have not begun: the highest urgency, and when the next of these were asked.
+    """A model's questions that have not begun: the highest priority, and when the next of these were asked.
 
-    Only as many as begin in one turn, in that order.
+    There are at most as many as begin in one turn, in that order.
     """
 
     priority: Priority
@@ -40,9 +40,9 @@ class Asked:
 
 
 class Turns:
-    """On the generation thread. `change` is the one that waits, if any; `is_ending` once the thread was told to end.
+    """What waits, used on the generation thread. `change` is a waiting change; `is_ending` once the thread is to end.
 
-    `num_moves` counts how often a question came or left.
+    `num_moves` counts how often a question arrived or left.
     """
 
     def __init__(self) -> None:
@@ -53,15 +53,15 @@ class Turns:
         self.is_ending = False
 
     def __len__(self) -> int:
-        """How many items wait."""
+        """Returns how many items wait."""
         return len(self._tasks) + (self.change is not None) + self.is_ending
 
     def __iter__(self) -> Iterator[Task]:
-        """The questions, in the order in which they will begin."""
+        """Returns the questions, in the order in which they will begin."""
         return iter(self._tasks)
 
     def add(self, item: InTurn) -> None:
-        """Adds an item after all that are as urgent."""
+        """Adds an item after all others of the same urgency."""
         if isinstance(item, Task):
             insort(self._tasks, item, key=_urgency)
             self.num_moves += 1
@@ -73,18 +73,18 @@ class Turns:
             self.is_ending = True
 
     def put_back(self, tasks: Iterable[Task]) -> None:
-        """Puts tasks back before all that are as urgent, in this order: they had their turn and could not use it."""
+        """Puts tasks back before all others of the same urgency, in this order: they could not use their turn."""
         if returned := list(tasks):
             self._tasks = sorted([*returned, *self._tasks], key=_urgency)
             self.num_moves += len(returned)
 
     def by_model(self, is_late: IsLate = nobody_is_late) -> dict[str, Asked]:
-        """The models named by questions that can begin, "" for the chosen one; `is_late` as in `take`."""
+        """Returns the questions that can begin, by the model they name ("" the chosen one); `is_late` as in `take`."""
         found: dict[str, list[Task]] = {}
         for task in self._tasks:
             if self._can_begin(task):
                 known = found.setdefault(task.model, [])
-                # The first is the most urgent; less urgent ones come after those, late or not.
+                # The first is the most urgent; less urgent ones follow later, whether they are late or not.
                 if not known or _urgency(known[0]) == _urgency(task):
                     known.append(task)
         return {model: _asked(nsmallest(GROUP_SIZE, tasks, _order(is_late))) for model, tasks in found.items()}
@@ -96,15 +96,15 @@ class Turns:
         is_late: IsLate = nobody_is_late,
         priority: Priority | None = None,
     ) -> list[Task]:
-        """The next questions that can begin.
+        """Takes the next questions that can begin.
 
-        Questions for the chosen model wait while that is to be changed.
+        Questions for the chosen model wait while it is to be changed.
 
         Args:
-            most: The largest number of them; None: all.
-            models: Only those that name one of these; None: all.
+            most: The largest number of them; None for all.
+            models: Only those that name one of these; None for all.
             is_late: Whether a question of that time should wait for others; scripts' questions keep their order.
-            priority: Only those of this priority; None: all.
+            priority: Only those of this priority; None for all.
         """
         taken = [one for one in self._tasks if self._can_begin(one) and (models is None or one.model in models)]
         if priority is not None:
@@ -119,21 +119,21 @@ class Turns:
         return self.change is None or task.model not in ("", str(self.change.path or ""))
 
     def take_change(self) -> UseModel | None:
-        """Takes the change that waits; its turn has come."""
+        """Takes the waiting change, whose turn it is."""
         change, self.change = self.change, None
         return change
 
     def take_rest(self) -> RestModel | None:
-        """Takes the model that was to rest; None where anything waits, which comes instead."""
+        """Takes the model that is to be freed while unused; returns None if anything waits, which has priority."""
         rest, self._rest = self._rest, None
         return None if len(self) else rest
 
     def take_cancelled(self) -> list[Task]:
-        """Takes the questions whose answers are no longer wanted."""
+        """Takes the questions that were cancelled."""
         cancelled: list[Task] = []
         wanted: list[Task] = []
         for task in self._tasks:
-            # Read once: the flag may be set at any time.
+            # The flag is read only once, because it may be set at any time.
             (cancelled if task.in_flight.cancelled.is_set() else wanted).append(task)
         self._tasks = wanted
         self.num_moves += len(cancelled)

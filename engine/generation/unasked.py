@@ -1,6 +1,6 @@
-"""Background work of a model that no user asks for: it is loaded, and timed, while there is no question.
+"""Background work that no user asks for: a model is loaded, and timed, while there is no question.
 
-Any command for the generation thread ends what is being timed: commands are counted as they come in, on any thread.
+Any command for the generation thread ends a measurement: commands are counted when they are handed in, on any thread.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ class Unasked:
     """Loads and times models; on the generation thread, except `note_coming`."""
 
     def __init__(self) -> None:
-        # One item for each pending command that others wait for.
+        # One item for each pending command that ends a measurement.
         self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._loads: list[LoadNow] = []
 
     def note_coming(self, item: InTurn | AtOnce) -> None:
-        """A command is about to be handed in; all but mere looks end a rehearsal."""
+        """Announces a command, which ends a rehearsal unless it is a look at devices or another rehearsal."""
         if not isinstance(item, LookAtDevices | Rehearse):
             self._news.put(None)
 
     def note_taken(self, item: InTurn | AtOnce) -> None:
-        """The command was taken in."""
+        """Notes that an announced command was taken in."""
         if not isinstance(item, LookAtDevices | Rehearse):
             self._news.get_nowait()
 
     def want_loaded(self, command: LoadNow) -> None:
-        """Requests that the chosen model be loaded, once it is settled which it is."""
+        """Requests that the chosen model be loaded, once pending changes are made."""
         self._loads.append(command)
 
     @property
@@ -42,7 +42,7 @@ class Unasked:
         return bool(self._loads)
 
     def load(self, load: Callable[[], LoadedModel | None]) -> None:
-        """Loads for callers that want to measure, and replies whether there is a model."""
+        """Loads the model for callers that want to measure, and replies whether there is one."""
         while self._loads:
             reply = self._loads.pop(0).reply
             if not reply.set_running_or_notify_cancel():
@@ -53,17 +53,17 @@ class Unasked:
                 reply.set_exception(reported_as(error))
 
     def take_loads(self) -> list[LoadNow]:
-        """Takes the waiting requests, which are the caller's from now on."""
+        """Takes the waiting requests; the caller has to answer them."""
         loads, self._loads = self._loads, []
         return loads
 
     def rehearse(self, command: Rehearse, loaded: LoadedModel | None, start_over: Callable[[Exception], None]) -> None:
-        """Times passes; the caller gets a reply in any case.
+        """Times passes, and replies in any case.
 
         Args:
-            command: What is to be timed.
-            loaded: The model; None where there is none that is idle.
-            start_over: Called where its context can no longer be used.
+            command: What to time.
+            loaded: The model; None if no model is idle.
+            start_over: Called if its context can no longer be used.
         """
         if not command.reply.set_running_or_notify_cancel():
             return

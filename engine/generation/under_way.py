@@ -1,7 +1,7 @@
-"""The questions that are being answered: handed to the loop, advanced step by step, and ended exactly once each.
+"""Advances the questions that are being answered: hands them to the loop, and ends each exactly once.
 
-Alongside them run guesses: prompts that are read while their search goes on (reading_ahead.py), and, when the engine is
-idle, passages that are likely to be wanted (hot_passages.py).
+Alongside them, guesses are read: prompts whose search is still running (reading_ahead.py) and, while the engine is
+idle, passages that are likely to be needed (hot_passages.py).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from engine.looking_again import FoundAgain
 
 log = logging.getLogger(__name__)
 KnownDocuments = Callable[[Collection[int]], Collection[int]]
-# No other id begins so.
+# No other id begins like this.
 _HOT_ID = "\0hot"
-# How many flags of waiting questions are checked at each step: a thousand would take as long as choosing many tokens.
+# How many flags of waiting questions are checked at each step: a thousand would take as long as sampling many tokens.
 FLAGS_LOOKED_AT = 64
 
 
 class UnderWay:
     """The questions of one model; on the generation thread.
 
-    `num_moves` counts how often a question came, began or ended.
+    `num_moves` counts how often a question arrived, began or ended.
     """
 
     def __init__(
@@ -78,25 +78,25 @@ class UnderWay:
 
     @property
     def is_asked(self) -> bool:
-        """The same without what is read only because it is hot (from any thread)."""
+        """The same without passages that are read only because they are hot (from any thread)."""
         return bool(self._answering) or self._ahead.is_busy
 
     @property
     def hot(self) -> HotPassages:
-        """The passages that answers keep resting on, which are remembered over a restart."""
+        """The passages that answers often use, which are remembered over a restart."""
         return self._hot
 
     def answers(self, question_id: str) -> bool:
-        """Whether this question is one of them."""
+        """Returns whether this question is being answered here."""
         return question_id in self._answering
 
     def waiting(self) -> Iterator[QuestionInFlight]:
-        """Questions that have not begun, the most urgent first."""
+        """Yields questions that have not begun, the most urgent first."""
         asked = [answering.in_flight for answering in self._answering.values() if not answering.has_begun]
         yield from sorted(asked, key=lambda in_flight: RANKS[in_flight.question.priority])
 
     def hand_in(self, in_flight: QuestionInFlight, evidence: Evidence, loaded: LoadedModel) -> None:
-        """Has a question answered; a later step reports how it ends.
+        """Starts answering a question; a later step reports how it ends.
 
         Raises:
             RagdollError: It cannot be answered, and is not under way.
@@ -110,11 +110,12 @@ class UnderWay:
         if guess is not None:
             answering.cached_ahead = guess.cached_tokens
         self._refreshes.begin(answering, loaded)
-        # Last of all that can fail: the loop must hold nothing that no caller waits for.
+        # The last thing that can fail, so that the loop never holds a request that nobody waits for.
         if guess is None or guess.has_ended:
             loaded.loop.submit(answering.request)
         else:
-            # Otherwise it would wait until the guess is read, and read its last token again: a pass over all weights.
+            # Otherwise it would wait until the guess is read, and then compute its last token again: a pass over all
+            # weights.
             self._ahead.hand_over(loaded.loop, answering.request)
         self._answering[question.question_id] = answering
         self.num_moves += 1
@@ -123,9 +124,9 @@ class UnderWay:
             self._hot.note(prompt, loaded.speaker)
 
     def _settled_guess(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Guess | None:
-        """The guess for a question, if these are its passages or it can go on with them; else the guess is given up.
+        """Returns the guess for a question, if it has these passages or can continue with them; otherwise gives it up.
 
-        Earlier turns may have held text of documents that were removed since it was read: then the guess is of no use.
+        It is also given up if earlier turns contain text of documents that were removed since it was read.
         """
         question_id, is_of_use = question.question_id, False
         guess = self._ahead.settle(question_id, passages)
@@ -135,13 +136,13 @@ class UnderWay:
                 guess = self._ahead.amend(loaded.loop, question_id, passages, prompt)
             is_of_use = guess is not None and self._are_known(guess.prompt.documents)
         finally:
-            # Even where the question cannot be answered.
+            # Also if the question cannot be answered.
             if not is_of_use:
                 self._ahead.drop(loaded.loop, question_id)
         return guess if is_of_use else None
 
     def _part_from_former(self, question_id: str, loaded: LoadedModel) -> None:
-        """Separates a question from an earlier one with the same id of which the loop is not rid yet."""
+        """Removes an earlier question with the same id that is still in the loop."""
         if question_id in self._withdrawn:
             self._withdrawn.discard(question_id)
             self._ahead.drop(loaded.loop, question_id)
@@ -149,18 +150,18 @@ class UnderWay:
         self.tell(loaded)
 
     def expect(self, expected: Expected, loaded: LoadedModel) -> None:
-        """Has a question's prompt read while its search goes on, if no other question waits."""
+        """Starts reading a question's prompt while its search is running, if no other question waits."""
         in_flight, question, passages = expected.in_flight, expected.in_flight.question, expected.passages
         if question.question_id in self._answering:
-            # While a model is loaded, expectations are held back, and the question itself may come before them.
+            # During a load, expectations are delayed, and the question itself may arrive before them.
             return
-        # Reading that has begun goes on with what was found since.
+        # A guess that is already being read continues with what was found since.
         is_worth_it = question.question_id in self._ahead.reading() or loaded.reads_ahead(expected.left_seconds)
         if not is_worth_it or in_flight.cancelled.is_set() or any(self.waiting()):
             return
         if self._ahead.expects(question.question_id, passages):
             return
-        # Passages that were removed since they were found must not be kept, and keeping is all that a guess is for.
+        # Passages that were removed since they were found must not be kept, and a guess is only for keeping.
         if self._are_known({passage.document_id for passage in passages}):
             prompt = self._prompt_ahead(question, passages, loaded)
             if self._ahead.amend(loaded.loop, question.question_id, passages, prompt) is not None:
@@ -171,52 +172,52 @@ class UnderWay:
                 self._ahead.drop(loaded.loop, question.question_id)
 
     def found_again(self, found: FoundAgain, loaded: LoadedModel) -> None:
-        """More was found for an answer, which may have ended by now."""
+        """Takes in what was found for an answer, which may have ended by now."""
         self._refreshes.resume()
         self._refreshes.take(found, self._answering.get(found.question_id), loaded)
 
     def next_hot(self, loaded: LoadedModel) -> tuple[Segment, ...] | None:
-        """What should be read before it is asked for, if there is room for it on disk."""
+        """Returns what to read before it is needed, if there is room for it on disk."""
         if loaded.peek is None or not loaded.has_disk_room:
             return None
         return self._hot.next(loaded.speaker, loaded.peek)
 
     def read_hot(self, beginning: tuple[Segment, ...], loaded: LoadedModel) -> None:
-        """Has it read, after all questions that come meanwhile."""
+        """Submits a hot beginning to be read at idle priority, after all questions."""
         loaded.loop.submit(Request(_HOT_ID, beginning, SamplingParams(max_tokens=0, temperature=0.0), "idle"))
         self._reads_hot = True
         self._hot.tried()
 
     def end_turn(self, loaded: LoadedModel | None) -> None:
-        """Another model computes until the next step; this one need not come back for background work."""
+        """Ends background work, because another model computes until the next step."""
         self._refreshes.stand_still()
         if loaded is not None:
             self.give_up_unasked(loaded)
 
     def give_up_unasked(self, loaded: LoadedModel) -> None:
-        """Stops reading what is read ahead, or because it is hot."""
+        """Stops reading ahead and reading hot passages."""
         for question_id in self._ahead.reading() - self._answering.keys():
             self._ahead.drop(loaded.loop, question_id)
         self.give_up_hot(loaded)
 
     def give_up_hot(self, loaded: LoadedModel) -> None:
-        """Stops reading what is hot, which is offered again."""
+        """Stops reading hot passages, which are offered again later."""
         if self._reads_hot:
             loaded.loop.cancel(_HOT_ID)
             self._hot.given_up()
             self._reads_hot = False
 
     def forget_removed(self) -> None:
-        """Stops reading ahead passages of documents that have left the library.
+        """Forgets hot passages of documents that have left the library.
 
-        Prompts under way may hold text of them, which is kept when they are read.
+        Prompts under way may contain their text, which is kept once they are read, so `has_kept_removed` tracks these.
         """
         counted = self._hot.documents()
         self._hot.forget(counted - frozenset(self._known_documents(counted)))
         self._stale |= self._ids()
 
     def has_kept_removed(self) -> bool:
-        """Whether a prompt has ended since that may have left text of a removed document among what is kept."""
+        """Returns whether a prompt has ended since then, and may have kept text of a removed document."""
         if not self._stale:
             return False
         ended = self._stale - self._ids()
@@ -225,26 +226,26 @@ class UnderWay:
 
     @property
     def has_followers(self) -> bool:
-        """Whether any of them is for whichever model is chosen."""
+        """Whether any of them is for the chosen model, whichever that is."""
         return any(not answering.in_flight.question.model for answering in self._answering.values())
 
     @property
     def urgency(self) -> Priority | None:
-        """The priority of the most urgent; None where there are none."""
+        """The highest priority among them; None if there are none."""
         priorities = (answering.in_flight.question.priority for answering in self._answering.values())
         return min(priorities, key=RANKS.__getitem__, default=None)
 
     def dues(self, targets: Targets) -> list[float]:
-        """When each person's next token is due, by what readers are promised."""
+        """Returns when each user's next token is due according to the promised latencies."""
         in_flight = (answering.in_flight for answering in self._answering.values())
         timelines = (one.timeline for one in in_flight if one.question.priority == "interactive")
         return [targets.due_at(one.marks["asked"], one.generated_tokens) for one in timelines]
 
     def withdraw(self, *, is_reloaded: bool = False) -> list[Task]:
-        """Gives back the chosen model's questions of which no text was shown; another model may be chosen.
+        """Returns the chosen model's questions without visible text for another model, and forgets them.
 
-        Where the same model is loaded again, questions that name it are given back as well. They have not ended, but
-        are no longer here; the loop drops them with the next `cancel_unwanted`.
+        If the same model is loaded again, questions that name it are returned as well. They have not ended; the loop
+        drops them with the next `cancel_unwanted`.
         """
         unseen = [
             answering
@@ -261,7 +262,7 @@ class UnderWay:
     def cancel_unwanted(self, loaded: LoadedModel) -> None:
         """Cancels questions whose flag is set, and those that were withdrawn.
 
-        Where hundreds wait, a flag of theirs is seen within a few steps; one that has cells ends at once.
+        If hundreds wait, their flags are seen within a few steps; questions that have cells end at once.
         """
         while self._withdrawn:
             question_id = self._withdrawn.pop()
@@ -276,7 +277,7 @@ class UnderWay:
             self._end_reading(question_id, loaded)
 
     def end_cancelled(self, loaded: LoadedModel) -> None:
-        """Reports cancelled questions at once while no step is made; `cancel_unwanted` removes them from the loop."""
+        """Reports cancelled questions while no step runs; `cancel_unwanted` removes them from the loop later."""
         for answering in list(self._answering.values()):
             if not answering.in_flight.cancelled.is_set():
                 continue
@@ -288,14 +289,14 @@ class UnderWay:
             self._end(end)
 
     def _looked_at(self, loaded: LoadedModel) -> set[str]:
-        """Questions whose flags are checked in this step: all that have cells, and the others in turn."""
+        """Returns the questions whose flags are checked in this step: all that have cells, and some of the others."""
         if not self._unlooked:
             self._unlooked = list(self._answering)
         some, self._unlooked = self._unlooked[:FLAGS_LOOKED_AT], self._unlooked[FLAGS_LOOKED_AT:]
         return {*loaded.loop.running, *some}
 
     def step(self, loaded: LoadedModel) -> None:
-        """Runs one step of the loop, and reports its events. Raises what the loop does when it breaks."""
+        """Runs one step of the loop, and reports its events. Raises whatever the loop raises."""
         self._refreshes.resume()
         if self._refreshes.holds_up(self._answering):
             self.is_stalled = True
@@ -308,7 +309,7 @@ class UnderWay:
         self._num_steps = loaded.loop.num_steps
 
     def _reorder(self, loaded: LoadedModel) -> None:
-        """Reorders the passages of the next questions along what was read, or began to be, meanwhile."""
+        """Reorders the passages of the next questions along what has been read, or is being read, since."""
         if self._num_moves_known == self.num_moves:
             return
         self._num_moves_known = self.num_moves
@@ -323,7 +324,7 @@ class UnderWay:
             try:
                 self._order_along(answering, self._reordering(trail), loaded)
             except Exception:
-                # It does not concern the other questions, and can be read as it is.
+                # Other questions are not affected, and this one can be read in its present order.
                 log.exception("the passages of a question could not be reordered")
             before.append(self._answering[question_id].prompt.segments)
 
@@ -334,7 +335,7 @@ class UnderWay:
             return
         other = self._prompt(question, evidence.passages, loaded, reordering)
         if other.order != order:
-            # It would not fit.
+            # In that order it would not fit.
             return
         speaker = loaded.speaker.told(question.sampling.thinks)
         renewed = Answering(answering.in_flight, evidence, other, speaker, self._publish)
@@ -343,7 +344,7 @@ class UnderWay:
             self._answering[question.question_id] = renewed
 
     def tell(self, loaded: LoadedModel) -> None:
-        """Reports events without a step, while another model computes: cancelled requests."""
+        """Reports events without a step, such as cancels while another model computes."""
         if events := loaded.loop.take_events():
             self._take_in(events, loaded, 0.0)
 
@@ -364,14 +365,14 @@ class UnderWay:
         self._closing = loaded.loop.closing
 
     def fail_all(self, error: Exception, loaded: LoadedModel | None) -> None:
-        """Fails all questions, as the loop has broken; `loaded` is the model, if it is still loaded."""
+        """Fails all questions, because the loop is broken; `loaded` is the model, if it is still loaded."""
         reported = reported_as(error)
         for question_id in list(self._answering):
             self._end(AnswerFailed(question_id, reported))
         self.forget_ahead(loaded)
 
     def forget_ahead(self, loaded: LoadedModel | None) -> None:
-        """The loop goes, and what was read ahead with it; None where it has gone already."""
+        """Forgets what was read ahead, because the loop is closed; `loaded` is None if that has happened already."""
         self._ahead.clear()
         if loaded is not None:
             self._hot.clear(loaded.speaker.fingerprint)
@@ -380,7 +381,7 @@ class UnderWay:
         self._reads_hot = False
 
     def _ids(self) -> set[str]:
-        """The ids of all prompts in the loop, including those that are only being kept."""
+        """Returns the ids of all prompts in the loop, including ended ones that are still to be kept."""
         hot = [_HOT_ID] if self._reads_hot else []
         # Withdrawn questions leave the loop only with the next step.
         return {*self._answering, *self._withdrawn, *self._ahead.reading(), *self._closing, *hot}
@@ -395,7 +396,7 @@ class UnderWay:
         loaded: LoadedModel,
         reordering: Reordering | None = None,
     ) -> Prompt:
-        """The prompt with its passages in the given order; else ordered along what is kept."""
+        """Makes the prompt of a question, with passages reordered as given, or along kept KV."""
         sampling = question.sampling
         speaker = loaded.speaker.told(sampling.thinks)
         if question.is_raw:
@@ -420,7 +421,7 @@ class UnderWay:
         )
 
     def _prompt_ahead(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Prompt:
-        """The prompt along what is kept, or along what has been read ahead, whichever leaves less to read."""
+        """Makes the prompt along kept KV, or along what has been read ahead, whichever leaves less to read."""
         prompt = self._prompt(question, passages, loaded)
         ahead = self._ahead.read_so_far(loaded.loop, question.question_id)
         if not ahead.num_tokens or loaded.trail is None:
@@ -442,7 +443,7 @@ class UnderWay:
             self._end_reading(question_id, loaded)
 
     def _end_reading(self, question_id: str, loaded: LoadedModel) -> None:
-        """A question that waited for its own prompt to be read can be answered now."""
+        """Submits a question that waited for its own prompt to be read ahead."""
         answering = self._answering.get(question_id)
         if answering is not None and answering.in_flight.cancelled.is_set():
             self._end(AnswerCancelled(question_id))
@@ -456,19 +457,19 @@ class UnderWay:
         if answering is None:
             # It was withdrawn.
             return
-        # A short one may begin and be read within a step.
+        # A short prompt may begin and be read within one step.
         self.num_moves += isinstance(event, PromptRead)
         try:
             end = answering.take(event)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; reported to the question
             end = AnswerFailed(event.request_id, reported_as(error))
-            # What the loop still computes of it is not needed.
+            # The loop may still compute it, which is useless.
             self._withdrawn.add(event.request_id)
         if end is not None:
             self._end(end)
 
     def _end(self, end: AnswerEnded) -> None:
-        # Before the end is published: the caller could then ask under the same id again.
+        # Removed before the end is published, because the caller could then use the same id again.
         del self._answering[end.question_id]
         self.num_moves += 1
         self._refreshes.end(end.question_id)
@@ -476,7 +477,7 @@ class UnderWay:
 
 
 def reported_as(error: Exception) -> RagdollError:
-    """What the user is told of an error; an unexpected one is logged."""
+    """Returns the error to report to the user; an unexpected one is logged."""
     if isinstance(error, RagdollError):
         return error
     log.error("answering failed", exc_info=error)

@@ -1,7 +1,7 @@
-"""Continues an unfinished answer: nothing is searched for, and the model writes on from the words where it broke off.
+"""Continues an unfinished answer: nothing is searched for, and the model writes on from where the answer stopped.
 
-It reads what preceded the answer, the same passages under the same numbers, and then the answer itself; everything kept
-of these is found again. Where another model wrote it, or its tokens are not known, it is read as text.
+The model reads what preceded the answer, the same passages under the same numbers, and then the answer itself; kept KV
+of these is found again. If another model wrote the answer, or its tokens are not known, it is read as text.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from engine.generation.prompt import Begun, Prompt, PromptStyle, as_read, fittin
 from engine.generation.speaker import Speaker
 from engine.generation.transcript import documents_in_transcript, transcript_of, turns_of_transcript
 
-# Kept passages are read on as long as this share of the answer's reserve is left; else some of them make way.
+# All passages are read while this share of the answer's reserve is left; otherwise some are left out.
 LEAST_ROOM = 0.5
-# The replacement for the rest of a character that was cut in two.
+# Replaces an incomplete character.
 _CUT_CHARACTER = "\ufffd"
 
 
@@ -36,13 +36,13 @@ def going_on_with(
     reserve_tokens: int,
     today: date,
 ) -> Prompt:
-    """The prompt that the answer was written after, with what was written of it.
+    """Returns the prompt that the answer was written after, followed by the existing part of the answer.
 
-    Passages that have left the library since are not read again; their numbers keep their meaning.
+    Passages that have left the library since are not read again; the numbers of the others stay the same.
 
     Raises:
-        PromptTooLong: The answer has become as long as all that the model can read.
-        BadRequest: There is nothing to go on from, or the transcript is not one of ours.
+        PromptTooLong: The answer has become as long as the model can read.
+        BadRequest: There is nothing to continue from, or the transcript is not one of ours.
     """
     transcript = question.transcript
     history = turns_of_transcript(transcript, documents_in_transcript(transcript))
@@ -51,7 +51,7 @@ def going_on_with(
     documents = documents_in_transcript(segments)
     (*_, whole), (*_, turn) = (turns_of_transcript(segments, ids) for ids in (documents, known_documents(documents)))
     if unfinished.thoughts:
-        # Tokens, where they were kept, begin with what was thought.
+        # Tokens, if they were kept, begin with thoughts.
         whole, turn = whole.in_words(), turn.in_words()
     places = _places(whole, history, unfinished.passages)
     if unsaid := _written_since(unfinished.text, whole, places):
@@ -66,9 +66,9 @@ def going_on_with(
 
 
 class _Reading:
-    """How one model reads such a turn, after the history of its conversation.
+    """How a model reads such a turn, after the history of its conversation.
 
-    One that `may_be_cut` ended as its writer left it, perhaps within a character; text that was shown never does.
+    If it `may_be_cut`, it may end within a character, as the model left it; visible text never does.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class _Reading:
         self._may_be_cut = may_be_cut
 
     def prompt(self, turn: Turn, whole: Turn, budget: int) -> Prompt:
-        """The prompt with as many turns as `budget` allows; `whole` is the turn with all of its passages."""
+        """Returns the prompt with as many turns as `budget` allows; `whole` is the turn with all of its passages."""
         speaker = self._speaker
         if not (is_own := speaker.knows(turn.all_tokens, turn.signature)):
             turn, whole = (self._in_words(one) for one in (turn, whole))
@@ -114,12 +114,12 @@ class _Reading:
 
     def _in_words(self, turn: Turn) -> Turn:
         words = turn.in_words()
-        # The rest of a cut character is still to be written: its replacement would stay.
+        # The rest of an incomplete character is still to be written, so its replacement must not stay.
         whole = words.answers[-1].removesuffix(_CUT_CHARACTER) if self._may_be_cut else ""
         return words.with_end(whole) if whole else words
 
     def shortened(self, turn: Turn, whole: Turn, reserve_tokens: int) -> Prompt:
-        """The prompt with as many passages, and turns before them, as fit; the answer itself is read whole."""
+        """Returns the prompt with as many passages, and turns before them, as fit; the answer itself is read whole."""
         speaker = self._speaker
         written = turn.messages(speaker.knows(turn.all_tokens, turn.signature))[-1].parts[0]
         room = speaker.context_tokens - reserve_tokens - len(speaker.tokens(written))
@@ -140,11 +140,11 @@ def _bare(turn: Turn) -> Message:
 
 
 def _lost(unfinished: Unfinished, question: Question, history: Sequence[Turn], asked_on: date | None) -> Turn:
-    """The turn of an answer of which nothing was returned: as if its passages had been read as they were found."""
+    """Reconstructs the turn of an answer without segments, as if its passages had been read as they were found."""
     evidence = [EvidencePassage.of(passage) for passage in unfinished.passages]
     above, first_number = [number_above(passage, history) for passage in evidence], next_number(history)
     numbers = count(first_number)
-    # As `renumbered` takes them: one less than the number itself.
+    # `renumbered` takes places, which are one less than numbers.
     read_as = {place: (number or next(numbers)) - 1 for place, number in enumerate(above, start=1)}
     return Turn(
         question.text,
@@ -158,11 +158,11 @@ def _lost(unfinished: Unfinished, question: Question, history: Sequence[Turn], a
 
 
 def _places(turn: Turn, history: Sequence[Turn], passages: Sequence[Passage]) -> dict[int, int]:
-    """The places of the passages that the user sees, by the numbers that the model knows them by."""
+    """Returns the places of the passages that the user sees, by the numbers that the model knows."""
     places: dict[int, int] = {}
     for place, passage in enumerate(passages):
         shown = EvidencePassage.of(passage)
-        # The model's version of it may have been cut to fit.
+        # The model's version may have been cut to fit.
         own = (number for number, read in turn.numbered if number not in places and read.is_part_of(shown))
         number = next(own, None) or number_above(shown, history)
         if number is not None:
@@ -171,7 +171,7 @@ def _places(turn: Turn, history: Sequence[Turn], passages: Sequence[Passage]) ->
 
 
 def _written_since(shown: str, turn: Turn, places: Mapping[int, int]) -> str:
-    """What was shown of an answer beyond what was returned, as the model wrote it."""
+    """Returns the visible text of an answer beyond its segments, with the numbers that the model knows."""
     text = AnswerText(places)
     text.go_on_behind(turn.answers)
     text.finish()

@@ -1,4 +1,4 @@
-"""What tokens stand for, asked of llama.cpp once each: steps are short, and calls from Python are not free."""
+"""Caches the bytes of tokens, since steps are short and calls of llama.cpp from Python take time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.generation.thinking import Thoughts
 
 
 class Vocabulary:
-    """The bytes of tokens, asked for once each; None for tokens that end the model's output."""
+    """The bytes of tokens, with one call of llama.cpp for each; None for tokens that end the model's output."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -22,16 +22,16 @@ class Vocabulary:
         return self._pieces[token]
 
     def marked(self, token: int) -> bytes:
-        """The same, with control tokens written out."""
+        """Returns the bytes of a token, with control tokens written out."""
         self._ask(token)
         return self._marked[token]
 
     def text(
         self, tokens: Iterable[int], stop: Sequence[str] = (), thoughts: Thoughts | None = None
     ) -> tuple[str, int]:
-        """The text of a whole answer, up to the first stop string, and how many bytes came from there on.
+        """Returns the text of a whole answer, up to the first stop string, and how many bytes came from there on.
 
-        What was thought before it goes to `thoughts`.
+        Tokens before the answer go to `thoughts`.
         """
         stream, text = TextStream(stop), ""
         for token in tokens:
@@ -44,7 +44,7 @@ class Vocabulary:
         return text + stream.feed(rest) + stream.finish(), stream.num_bytes_of_stop
 
     def holding(self, num_bytes: int, tokens: Sequence[int]) -> tuple[int, bool]:
-        """How many tokens at the end hold the last bytes of a text, and whether they hold others as well."""
+        """Returns how many tokens at the end hold the last bytes of a text, and whether they hold others as well."""
         number = 0
         while num_bytes > 0 and number < len(tokens):
             number += 1
@@ -52,7 +52,7 @@ class Vocabulary:
         return number, num_bytes != 0
 
     def _ask(self, token: int) -> None:
-        """Asks for both at once: a beam search may end when the model is closed."""
+        """Looks up both forms at once, because a beam search may end when the model is closed."""
         if token not in self._pieces:
             self._pieces[token] = None if self._model.ends(token) else self._model.piece(token)
             self._marked[token] = self._model.piece(token, special=True)

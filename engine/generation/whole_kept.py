@@ -1,8 +1,8 @@
-"""What is kept of models that sum up what they read, as Mamba does: whole sequences, at the ends of answers.
+"""Keeps whole sequences at the ends of answers for models with recurrent states, such as Mamba.
 
-A state can only go on from where it stands, so the beginning of one prompt is of no use to another. But a conversation
-grows only at its end: its next turn begins with all that the one before read and wrote, and needs no more than that
-sequence. In the knowledge tree each is a node of its own right under the root; none of them ever lies in cells.
+A state can only continue from its end, so the beginning of one prompt cannot be reused for another. But a conversation
+grows only at its end: its next turn begins with everything that the previous one read and wrote, so that sequence is
+all it needs. In the knowledge tree, each sequence is a node directly below the root; none of them ever stays in cells.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOKEN_BYTES = 4
 
 
 class WholePrompts:
-    """Cuts no prompt: a piece is all of it, or all that is kept of it. On the generation thread."""
+    """Does not cut prompts: a piece is all of a prompt, or all that is kept of it. On the generation thread."""
 
     def __init__(self, tree: KnowledgeTree) -> None:
         self._tree = tree
@@ -33,7 +33,7 @@ class WholePrompts:
         self._digests = LruCache[int, tuple[bytes, dict[int, bytes]]](MAX_REMEMBERED)
 
     def pieces_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
-        """The longest beginning of a prompt that is kept, short of its end: the last token has to be computed."""
+        """Returns the longest kept beginning of a prompt, never all of it: the last token has to be computed."""
         kept, (tokens, digests) = self._tree.root.children, self._digests_of(segments)
         lengths = {node.num_tokens for node in kept.values() if node.num_tokens * _TOKEN_BYTES < len(tokens)}
         for length in sorted(lengths, reverse=True):
@@ -45,7 +45,7 @@ class WholePrompts:
         return []
 
     def pieces_to_keep(self, segments: Sequence[Segment], end: int, computed_tokens: int) -> Sequence[Piece]:
-        """All of it, where an answer has ended: a prompt alone is no beginning that another could continue."""
+        """Returns all of it if an answer has ended; a prompt alone is not kept, because no other could continue it."""
         tokens = tokens_of(segments)
         if computed_tokens or len(tokens) != end:
             return []
@@ -53,13 +53,13 @@ class WholePrompts:
 
     def _digests_of(self, segments: Sequence[Segment]) -> tuple[bytes, dict[int, bytes]]:
         if not isinstance(segments, tuple):
-            # It may change.
+            # A list may change.
             return packed(tokens_of(segments)), {}
         return self._digests.of(id(segments), segments, lambda: (packed(tokens_of(segments)), {}))
 
 
 class WholeCells(KeptCells):
-    """Cells that hold only what is being answered; sequences are loaded and saved in place."""
+    """Cells that hold only answers under way; sequences are loaded and saved in place."""
 
     def has_room(self, num_tokens: int) -> bool:
         return False
@@ -79,7 +79,7 @@ class WholeCells(KeptCells):
 
     @contextmanager
     def slot_of(self, node: Node, sequence: CellSequence | None = None) -> Iterator[int]:
-        """The number of the sequence that ends with the node.
+        """Yields the number of the sequence that ends with the node.
 
         Raises:
             NoCells: It no longer ends there.

@@ -1,9 +1,9 @@
-"""Spaces where words begin: SentencePiece's models know most words together with the space before them.
+"""Adds spaces before words: models with SentencePiece know most words together with the space before them.
 
-Read as a whole, a prompt gets a space before its first word and after each control token, and a space that ends a
-template's markup belongs to the word after it. Parts of prompts are tokenised one by one, none with a space that is
-not in its text (`Model.tokenize`), so spaces are put where they would be. Parts that are found again without their
-surroundings, such as passages and answers, stay as they are.
+Tokenised as a whole, a prompt gets a space before its first word and after each control token, and a space at the end
+of a template's markup belongs to the word after it. Parts of prompts are tokenised one by one, without spaces that are
+not in the text (`Model.tokenize`), so spaces are added where they would be. Parts that have to be found again in other
+prompts, such as passages and answers, stay as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SPACE = " "
 def spaced(
     parts: Sequence[PromptPart], tokens: Callable[[PromptPart], Sequence[int]], is_control: Callable[[int], bool]
 ) -> Iterator[PromptPart]:
-    """The parts of a whole prompt with their spaces; `tokens` returns a part's tokens, as it stands."""
+    """Yields the parts of a whole prompt with their spaces; `tokens` returns a part's tokens without added spaces."""
     is_behind_mark, moved = True, ""
     for part, following in zip_longest(parts, parts[1:]):
         if _can_change(part) and (moved or (is_behind_mark and not _begins_with_mark(part, tokens, is_control))):

@@ -1,8 +1,8 @@
-"""The generation thread, which owns llama.cpp. It answers as many questions at once as there are cells for.
+"""The generation thread, which owns llama.cpp. It answers as many questions at a time as there are cells for.
 
 Other threads hand in commands, which are taken in between two steps of the loop. Most are carried out at once
-(between_steps.py), questions begin in their turn (beginning.py), and a change of the model waits for the answers of
-which the user has seen something, so that nothing is loaded or freed under them (model_changes.py). Whatever happens,
+(between_steps.py), questions begin in their turn (beginning.py), and a change of the model waits until partly visible
+answers have ended, so that nothing is loaded or freed while they are written (model_changes.py). Whatever happens,
 every question ends exactly once.
 """
 
@@ -63,21 +63,21 @@ from engine.memory.measured import Kind
 from engine.memory.placement import Placement
 from engine.spinning import Spinning
 
-# With nothing to compute, but kept KV on its way from disk, it is checked this often.
+# How often to check for kept KV that is being read from disk, while there is nothing to compute.
 WAITING_FOR_DISK_SECONDS = 0.002
 COUNTERS_SECONDS = 0.5
-# How long the last token of an answer waits to be computed and kept, where that takes a pass over streamed layers: some
-# passes, but within bounds. A question right after an answer is searched for meanwhile, that pass would take the disk
-# and the cores, and the question would wait for its end; it computes the token in its own first pass.
+# How long the last token of an answer waits to be computed and kept if that takes a pass over streamed layers: some
+# passes, but within limits. If a question follows immediately, the pass would take disk and cores from its search, and
+# the question would have to wait for it; without that pass, the question's own first pass computes the token.
 CLOSING_SECONDS, CLOSING_PASSES, MOST_CLOSING_SECONDS = 1.0, 5, 10.0
 # How soon a cancelled question ends while a model is being loaded.
 CANCELLED_SECONDS = 0.2
-# How often it is checked whether idle models are to leave, and whether their room is wanted.
+# How often to check whether idle models have to leave, and whether others need their room.
 POOL_LOOK_SECONDS = 5.0
 
 
 class GenerationWorker:
-    """Owns the loader, and through it the model; everything else is handed in and out as values."""
+    """The thread that owns the loader, and through it the model; everything else is handed in and out as values."""
 
     def __init__(
         self,
@@ -91,18 +91,18 @@ class GenerationWorker:
         cores: Cores | None = None,
         targets: Callable[[], Targets] = Targets,
     ) -> None:
-        """Prepares the thread.
+        """Creates the thread without starting it.
 
         Args:
-            loader: Loads and frees the chosen model; from now on only this thread touches it.
-            known_documents: Which of these documents are still in the library.
-            quote_answer: Makes the extractive answer of the reader's quotes.
+            loader: Loads and frees the chosen model; from now on only this thread uses it.
+            known_documents: Returns which of these documents are still in the library.
+            quote_answer: Makes an extractive answer from the reader's quotes.
             publish: Where events go.
-            reorder_loss: How much of its worth the order of the passages may lose for what is kept (ordering.py).
-            has_power_to_spare: Whether work that no user has asked for may be computed now (spare_power.py).
-            more_evidence: Where long answers get more passages from (refreshes.py); None: nowhere.
-            cores: What steps share with searches.
-            targets: What readers are promised, where models take turns.
+            reorder_loss: Returns how much worse the order of passages may become to reuse kept KV (ordering.py).
+            has_power_to_spare: Whether work that no user has asked for may be done now (spare_power.py).
+            more_evidence: Where long answers get more passages from (refreshes.py); None for no more.
+            cores: The processor cores, which steps share with searches.
+            targets: Returns the promised latencies, for models that take turns.
         """
         self._cores = cores or Cores()
         self._sharing: QueueSharing | None = None
@@ -124,11 +124,11 @@ class GenerationWorker:
         )
         self._beginning = Beginning(self.models, self._turns, known_documents, quote_answer, publish)
         self._positions = QueuePositions(publish)
-        # A caller that hands in a question too late is told so at once; otherwise the question is answered.
+        # Guards the decision whether a question still reaches the thread; one that comes too late is cancelled at once.
         self._taking_questions, self._is_closed = threading.Lock(), False
         loader.tell_when_scanned(self.forget_removed)
         loader.while_loading = self._let_wait_no_longer
-        # Commands that came during a load and are not for the questions' turns.
+        # Commands that came during a load and are not queued with the questions.
         self._held: deque[AtOnce] = deque()
         self._let_go_at = self._stepped_at = float("-inf")
         self._counted_at = self._let_idle_go_at = float("-inf")
@@ -153,64 +153,64 @@ class GenerationWorker:
             self._publish(AnswerCancelled(in_flight.question.question_id))
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], left_seconds: float = 0.0) -> None:
-        """Announces a question's probable passages, so that its prompt can be read while its search goes on.
+        """Announces a question's probable passages, so that its prompt can be read while its search is running.
 
-        The search has found all, or takes about `left_seconds` more.
+        The search takes about `left_seconds` more; 0 if it has found everything.
         """
         self._put(Expected(in_flight, tuple(passages), left_seconds))
 
     def reads_ahead(self, model: str, left_seconds: float) -> bool:
-        """Whether announcements of questions to `model` are used so long before the end of a search."""
+        """Returns whether announcements of questions to `model` are used `left_seconds` before the end of a search."""
         member = self.models.members.find(model)
         if member is None or (loaded := member.loaded) is None:
             return False
         return loaded.reads_ahead(left_seconds) and self.models.may_compute_unasked(member)
 
     def found_again(self, found: FoundAgain) -> None:
-        """Hands in what was found for an answer that is being written, if it still is."""
+        """Hands in what was found for an answer that may still be being written."""
         self._put(found)
 
     def use(self, command: UseModel) -> None:
-        """Queues a change of model; how it went comes as ModelStateChanged."""
+        """Queues a change of model; the result is published as ModelStateChanged."""
         self.models.members.home.loader.abandon_loading()
         self._put(command)
 
     def rest(self, path: Path) -> None:
-        """Has this model freed until a question needs it, unless one does by then or another has been chosen."""
+        """Queues freeing a model until a question needs it, unless it is in use or another has been chosen by then."""
         self._put(RestModel(path))
 
     def forget_removed(self) -> None:
-        """Has everything dropped that is kept of documents which are no longer in the library, between two steps."""
+        """Queues dropping the KV of documents that are no longer in the library."""
         self._put(ForgetRemoved())
 
     def apply_settings(self) -> None:
-        """Has what is kept bounded by the settings in force, between two steps."""
+        """Queues applying the settings in force to kept KV and reading ahead."""
         self._put(ApplySettings())
 
     def apply(self, placement: Placement, path: Path | None = None) -> None:
-        """Has the loaded model live as `placement` says, between two steps; every answer goes on.
+        """Queues placing the loaded model as `placement` says; every answer continues.
 
-        Of several placements the newest counts, and how it went comes as PlacementSettled. `path` is the model that it
-        was planned for, None: whichever is loaded.
+        Of several placements the newest counts, and the result is published as PlacementSettled. `path` is the model
+        that it was planned for; None for whichever is loaded.
         """
         self._put(ApplyPlacement(placement, path))
 
     def keep_in_cells(self, may_lie: bool) -> None:
-        """Whether what was read may lie in cells that no answer needs, from the next step on."""
+        """Sets whether KV may stay in cells that no answer needs, from the next step on."""
         self._put(KeepInCells(may_lie))
 
     def share_steps(self, sharing: QueueSharing | None) -> None:
-        """How many of scripts' questions are under way from the next step on; None: as many as have cells."""
+        """Sets how many of scripts' questions run at a time from the next step on; None: as many as cells allow."""
         self._sharing = sharing
 
     def load_now(self) -> Future[bool]:
-        """Has the chosen model loaded before it is asked; the result is whether there is one."""
+        """Queues loading the chosen model before it is asked; the result is whether there is one."""
         command = LoadNow(Future())
         self._put_awaited(command)
         return command.reply
 
     def let_go(self, path: Path) -> Future[bool]:
-        """Has a model freed that no request waits for; the result is whether it is. The next question reloads it."""
+        """Queues freeing a model until a question needs it, if no request waits; the result is whether it was freed."""
         command = LetGo(path, Future())
         self._put_awaited(command)
         return command.reply
@@ -218,21 +218,21 @@ class GenerationWorker:
     def rehearse(
         self, kind: Kind, size: int, until: threading.Event | None = None, num_threads: int = 0
     ) -> Future[Rehearsed | None]:
-        """Has passes of the loaded model timed, unless there are questions; see `Rehearse`."""
+        """Queues timing passes of the loaded model, unless there are questions; see `Rehearse`."""
         command = Rehearse(kind, size, Future(), until, num_threads)
         self._put_awaited(command)
         return command.reply
 
     def look_at_devices(self) -> None:
-        """Has the free memory of devices checked, between two steps."""
+        """Queues probing the free memory of devices."""
         self._put(LookAtDevices())
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
-        """Whether what was computed of answers that wait for cells is kept on disk instead of in memory."""
+        """Sets whether KV of answers that wait for cells is kept on disk instead of in memory."""
         self._put(SetAsideOnDisk(is_on_disk))
 
     def stop(self) -> None:
-        """Ends the thread after the questions it has; call it once all of them are cancelled."""
+        """Ends the thread after its questions; call it once all of them are cancelled."""
         with self._taking_questions:
             self._is_closed = True
         self.models.close()
@@ -251,7 +251,7 @@ class GenerationWorker:
             decline(command)
 
     def _left_undone(self) -> Iterator[Awaited]:
-        """Commands that came too late for the thread, and whose callers wait."""
+        """Yields awaited commands that came too late for the thread."""
         yield from self._unasked.take_loads()
         yield from (command for command in self._held if isinstance(command, Awaited))
         while not self._inbox.empty():
@@ -259,23 +259,23 @@ class GenerationWorker:
                 yield command
 
     def _put(self, item: InTurn | AtOnce) -> None:
-        """Hands a command in; all but mere looks end a rehearsal."""
+        """Hands in a command, which ends a rehearsal (see `Unasked.note_coming`)."""
         self._unasked.note_coming(item)
         self._inbox.put(item)
 
     # --- the thread ---
 
     def _run(self) -> None:
-        self.models.members.home.loader.look_at_devices()
+        guarded(self.models.members.home.loader.look_at_devices)
         guarded(self._idle_time.recall_hot)
         is_over = False
         while not is_over:
             if not self._take_in() and not self.models.has_work and not self._turns:
-                self._idle_time.use()
+                guarded(self._idle_time.use)
                 self._let_idle_go()
                 guarded(self.models.look_after)
-            self._changes.rest()
-            self._changes.withdraw_unseen()
+            guarded(self._changes.rest)
+            guarded(self._changes.withdraw_unseen)
             self._cancel_unwanted()
             self._changes.choose()
             self._beginning.begin_waiting()
@@ -290,7 +290,7 @@ class GenerationWorker:
         self._spinning.end()
 
     def _waiting(self) -> Iterator[QuestionInFlight]:
-        """The questions that have not begun, the next one first."""
+        """Yields the questions that have not begun, the next one first."""
         for member in self.models.members:
             yield from member.under_way.waiting()
         yield from (task.in_flight for task in self._turns)
@@ -301,11 +301,11 @@ class GenerationWorker:
 
     @property
     def _has_ended(self) -> bool:
-        """Whether the thread was told to end, and has answered all it was asked."""
+        """Whether the thread is to end, and has ended all its questions."""
         return self._turns.is_ending and not any(self._turns) and self.models.members.num_under_way == 0
 
     def _take_in(self) -> bool:
-        """Takes in commands; returns whether any came. Waits for one when there is nothing to compute."""
+        """Takes in commands; returns whether any came. Waits for one if there is nothing to compute."""
         has_come, patience = bool(self._held), 0.0 if self._held else self._patience()
         while self._held:
             self._take(self._held.popleft())
@@ -314,7 +314,8 @@ class GenerationWorker:
             while True:
                 item = self._inbox.get(timeout=patience)
                 self._take(item)
-                # With a graphics card, a look comes every other second: work that waits longer would never be done.
+                # With a graphics card, its memory is probed every other second: if that counted, background work that
+                # waits longer would never be done.
                 has_come = has_come or not isinstance(item, LookAtDevices)
                 if has_come:
                     patience = 0.0
@@ -323,7 +324,7 @@ class GenerationWorker:
         return has_come
 
     def _let_wait_no_longer(self) -> None:
-        """Reports cancelled questions while a model is loaded or comes back, which may take minutes."""
+        """Reports cancelled questions while a model is being loaded or brought back, which may take minutes."""
         if time.monotonic() - self._let_go_at < CANCELLED_SECONDS:
             return
         self._let_go_at = time.monotonic()
@@ -347,7 +348,7 @@ class GenerationWorker:
             self._between.carry_out(item)
 
     def _patience(self) -> float | None:
-        """How many seconds to wait for a command; None for as long as it takes."""
+        """Returns how many seconds to wait for a command; None for no limit."""
         if self.models.only_closes and not self._turns:
             wait_seconds = min(CLOSING_PASSES * self.models.front.step_seconds, MOST_CLOSING_SECONDS)
             return max(0.0, max(CLOSING_SECONDS, wait_seconds) - (time.monotonic() - self._stepped_at))
@@ -356,15 +357,15 @@ class GenerationWorker:
         if self._turns or self.models.is_home_due or self._unasked.awaits_load:
             return 0
         patience = self._idle_time.seconds
-        # Idle models leave after a while.
+        # Idle models have to leave after a while, so this waits no longer than until the next check.
         return patience if not self.models.members.is_shared else min(POOL_LOOK_SECONDS, patience or POOL_LOOK_SECONDS)
 
     def _cancel_unwanted(self) -> None:
-        """Cancels questions whose flag is set, even while they, or their model, wait for their turn."""
+        """Cancels questions whose flag is set, even if they or their model wait for their turn."""
         for member in self.models.members:
             if (instance := member.instance) is not None:
                 loaded = instance.loaded
-                # One more pass may take longer than there is left for writing what was read.
+                # One more pass may take longer than the time that is left for writing kept KV.
                 is_hurried = member.loader.is_closing and loaded.context.is_streamed
                 try:
                     if is_hurried:
@@ -380,7 +381,7 @@ class GenerationWorker:
         self._tell_cancelled()
 
     def _tell_cancelled(self) -> None:
-        """Reports cancelled questions that were waiting for their turn."""
+        """Reports cancelled questions that wait for their turn."""
         for task in self._turns.take_cancelled():
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
 
@@ -411,15 +412,15 @@ class GenerationWorker:
         self._count()
 
     def _note_changed(self) -> None:
-        """A model was changed: there may be files of it to write, or to find."""
+        """Notes that a model was changed, so that there may be files of it to write or to find."""
         self._idle_time.note_change()
         self._count(now=True)
 
     def _count(self, now: bool = False) -> None:
-        """Takes the figures for the Memory page, which other threads read."""
+        """Updates the figures for the Memory page, which other threads read."""
         if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self.models.members.is_busy:
-            # A script may have its questions answered for hours. Not while a model is changed: what has come in this
-            # round has not been looked at.
+            # A script's questions may keep the thread busy for hours, so this cannot wait for idle time. Not while a
+            # model is changed, because the questions of this round have not been looked at yet.
             if not now and time.monotonic() - self._let_idle_go_at >= POOL_LOOK_SECONDS:
                 self._let_idle_go()
             guarded(self.models.look_after)

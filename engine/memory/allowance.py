@@ -1,7 +1,7 @@
-"""The allowance: the budgets in force, followed at every look: patiently where there is more, at once where less.
+"""The allowance: the budgets in force. At every look, less is followed at once, more only after a while.
 
-What the user changes is in force at the next look, in both directions, and so is a card that is found after the first
-look: waking one may take seconds, and a model that was loaded meanwhile would be loaded without it.
+What the user changes takes effect at the next look, in both directions. So does a card that is found after the first
+look: waking one may take seconds, and a model that is loaded meanwhile would not use it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIERS: tuple[Tier, ...] = ("gpu", "ram", "disk")
 
 
 class Allowance:
-    """Usable from any thread."""
+    """The budgets in force, by tier. Usable from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class Allowance:
         return bool(self._followed)
 
     def knows(self, hardware: Hardware) -> bool:
-        """Whether a look has been taken since these devices were found."""
+        """Returns whether a look has been taken since these devices were found."""
         return self._num_devices == len(hardware.devices)
 
     def of(self, tier: Tier) -> int:
@@ -61,7 +61,7 @@ class Allowance:
 
 
 def chosen_of(settings: MemorySettings, tier: Tier) -> int | None:
-    """What the user allows of a tier; None leaves it to the machine."""
+    """Returns what the user allows of a tier; None leaves it to the machine."""
     chosen: dict[Tier, int | None] = {
         "gpu": settings.gpu_budget_bytes,
         "ram": settings.ram_budget_bytes,

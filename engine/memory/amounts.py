@@ -6,7 +6,7 @@ from engine.config import GIB, MIB
 
 
 def in_words(num_bytes: int) -> str:
-    """Bytes as the window shows them: "1.5 GiB", "340 MiB"."""
+    """Returns bytes as the window shows them: "1.5 GiB", "340 MiB"."""
     if num_bytes >= GIB:
         return f"{num_bytes / GIB:.1f} GiB"
     return f"{num_bytes / MIB:.0f} MiB"

@@ -24,9 +24,9 @@ _OF_LATE, _CAME_LAST, _OVERLAPPING, _ALONE_AGAIN = 16, 4, 2, 2
 QUIET_SECONDS = 60.0
 # A smaller difference is not worth another plan.
 _REFILL_DIGITS = 1
-# Whatever was seen, others may follow; and it counts as much when all are done as when each is on average. Of several
-# plans with the same mean, which are common where no question follows, some finish much later: nine questions took 50 s
-# nine at a time and 74 s by threes.
+# The least refill that is assumed: whatever was seen, others may follow. It also makes the end of the last question
+# count beside the mean. Of several plans with the same mean, which are common where no question follows, some finish
+# much later: nine questions took 50 s nine at a time and 74 s by threes.
 LEAST_REFILL = 0.5
 
 
@@ -94,7 +94,7 @@ class BacklogWatch:
         return sum(latest) >= _OVERLAPPING and any(latest[-_ALONE_AGAIN:])
 
     def _learn(self, timings: Timings) -> None:
-        """Learns from an answer; one of quotes alone says nothing."""
+        """Learns from an answer; one that consists of quotes alone teaches nothing."""
         if timings.prompt_tokens:
             self._num_known += 1
             self._lengths.append(timings.prompt_tokens + timings.generated_tokens)
@@ -139,7 +139,7 @@ class BacklogWatch:
 
 
 def _learned(known: Backlog, timings: Timings, rate: float) -> Backlog:
-    """Averages that follow what was seen."""
+    """Returns averages that follow what was seen."""
     share = min(1.0, timings.cached_tokens / timings.prompt_tokens)
     return Backlog(
         prompt_tokens=round(_towards(known.prompt_tokens, timings.prompt_tokens, rate)),

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,14 @@ if sys.platform == "darwin":
 
 MIB = 2**20
 CHUNK_BYTES, SAMPLE_BYTES, COPIED_BYTES = 2 * MIB, 64 * MIB, 64 * MIB
-# For each measurement.
+# The most time of each measurement.
 LONGEST_SECONDS = 0.25
 _MATRIX = 768
 # Weights are read in blocks that must be unpacked; a copy moves each byte twice.
 READING_SHARE = 0.8
 # Operations per byte of 4-bit weights with their scales.
 OPERATIONS_PER_BYTE = 2 * 32 / 18
-# For files that are written to be read.
+# The prefix of files that are written only to be read back.
 _PREFIX = ".bandwidth-"
 
 Clock = Callable[[], float]
@@ -49,7 +49,7 @@ def measured(
     clock: Clock = time.perf_counter,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Profile:
-    """The profile with what can be measured here; takes a second or two, so call it on a thread that none waits for.
+    """Returns the profile with what can be measured here; call it on a thread that nothing waits for: it takes seconds.
 
     Args:
         profile: What is known or guessed.
@@ -80,7 +80,7 @@ def _disk(folder: Path, sample: Path | None, clock: Clock) -> dict[str, Any]:
 
 
 def copy_rate(clock: Clock = time.perf_counter) -> float:
-    """Bytes of memory read and written in a second, by all cores at once."""
+    """Returns how many bytes of memory all cores together read and write per second."""
     num_threads = min(os.cpu_count() or 1, 16)
     part = COPIED_BYTES // num_threads
     pairs = [(np.ones(part, np.uint8), np.zeros(part, np.uint8)) for _ in range(num_threads)]
@@ -95,7 +95,7 @@ def copy_rate(clock: Clock = time.perf_counter) -> float:
 
 
 def product_rate(clock: Clock = time.perf_counter) -> float:
-    """Operations of matrix products in a second, by all cores at once: the engine's numpy uses one for each."""
+    """Returns operations of matrix products per second, by all cores at once: numpy uses one core for each."""
     num_threads = min(os.cpu_count() or 1, 16)
     pairs = [
         (np.ones((_MATRIX, _MATRIX), np.float32), np.ones((_MATRIX, _MATRIX), np.float32)) for _ in range(num_threads)
@@ -112,13 +112,13 @@ def product_rate(clock: Clock = time.perf_counter) -> float:
 def disk_rates(
     folder: Path, sample: Path | None = None, clock: Clock = time.perf_counter
 ) -> tuple[float, float, float] | None:
-    """Bytes in a second, read directly one, two and four at a time; None where nothing can be read or written."""
+    """Returns bytes per second, read directly one, two and four at a time; None if nothing can be read or written."""
     try:
-        with _file_to_read(folder, sample) as file, _opened(file) as descriptor:
-            size = min(SAMPLE_BYTES, os.fstat(descriptor).st_size // CHUNK_BYTES * CHUNK_BYTES)
-            if not size:
+        with _file_to_read(folder, sample) as file, _opened(file) as opened:
+            size = min(SAMPLE_BYTES, os.fstat(opened.descriptor).st_size // CHUNK_BYTES * CHUNK_BYTES)
+            if not size or not opened.is_measurable:
                 return None
-            one, two, four = (_read_rate(descriptor, size, depth, clock) for depth in DEPTHS)
+            one, two, four = (_read_rate(opened, size, depth, clock) for depth in DEPTHS)
     except OSError:
         return None
     # From a file that was cut meanwhile nothing is read, and no plan can use a rate of 0.
@@ -126,7 +126,7 @@ def disk_rates(
 
 
 def _best_rate(work: Callable[[], int], clock: Clock) -> float:
-    """The fastest of several runs: other programs only take time away. The first one only warms up."""
+    """Returns the fastest of several runs: other programs only take time away. The first one only warms up."""
     work()
     best, begun = 0.0, clock()
     while True:
@@ -155,16 +155,34 @@ def _file_to_read(folder: Path, sample: Path | None) -> Iterator[Path]:
 
 
 def _drop_leftovers(folder: Path) -> None:
-    """Removes such files that an earlier process left; they go by themselves unless it is killed."""
+    """Removes such files that an earlier process left when it was killed."""
     for file in folder.glob(f"{_PREFIX}*"):
         # Another process may be measuring there now; some systems keep what is open.
         with contextlib.suppress(OSError):
             file.unlink()
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A file that is open for reading; `is_direct`: reads bypass the cache."""
+
+    descriptor: int
+    is_direct: bool
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether the disk can be told from the cache: Windows offers neither of both ways here."""
+        return self.is_direct or hasattr(os, "posix_fadvise")
+
+    def forget(self) -> None:
+        """Makes the cache drop the file, where reads go through it."""
+        if not self.is_direct and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 @contextmanager
-def _opened(file: Path) -> Iterator[int]:
-    """Opens a file so that reads bypass the cache; where that is impossible, tells the cache to drop the file."""
+def _opened(file: Path) -> Iterator[_Opened]:
+    """Opens a file so that reads bypass the cache where that is possible."""
     descriptor = None
     if hasattr(os, "O_DIRECT"):
         with contextlib.suppress(OSError):
@@ -172,20 +190,20 @@ def _opened(file: Path) -> Iterator[int]:
     if descriptor is not None and not _can_read(descriptor):
         os.close(descriptor)
         descriptor = None
+    is_direct = descriptor is not None
     if descriptor is None:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         if sys.platform == "darwin":
             fcntl.fcntl(descriptor, fcntl.F_NOCACHE, 1)
+            is_direct = True
     try:
-        yield descriptor
+        yield _Opened(descriptor, is_direct)
     finally:
         os.close(descriptor)
 
 
 def _can_read(descriptor: int) -> bool:
-    """Whether direct reads work: some file systems open a file for direct reads and then refuse them."""
+    """Returns whether direct reads work: some file systems open a file for direct reads and then refuse them."""
     with mmap.mmap(-1, CHUNK_BYTES) as buffer:
         try:
             return _read_into(descriptor, buffer, 0) > 0
@@ -193,16 +211,20 @@ def _can_read(descriptor: int) -> bool:
             return False
 
 
-def _read_rate(descriptor: int, size: int, depth: int, clock: Clock) -> float:
-    """Each thread reads its own part of the file over and over, into its own page-aligned memory."""
+def _read_rate(opened: _Opened, size: int, depth: int, clock: Clock) -> float:
+    """Returns bytes per second; each thread reads its own part of the file, into page-aligned memory.
+
+    It does so repeatedly, unless the cache would answer the second time.
+    """
+    opened.forget()
     part = max(CHUNK_BYTES, size // depth // CHUNK_BYTES * CHUNK_BYTES)
     begun = clock()
 
     def read(number: int) -> int:
         total, offset = 0, 0
         with mmap.mmap(-1, CHUNK_BYTES) as buffer:
-            while total == 0 or clock() - begun < LONGEST_SECONDS:
-                count = _read_into(descriptor, buffer, (number * part + offset) % size)
+            while total == 0 or (clock() - begun < LONGEST_SECONDS and (opened.is_direct or total < part)):
+                count = _read_into(opened.descriptor, buffer, (number * part + offset) % size)
                 if count <= 0:
                     break
                 total, offset = total + count, (offset + CHUNK_BYTES) % part

@@ -26,14 +26,14 @@ class Followed:
 
 
 def allowed(hardware: Hardware, held: Held, settings: MemorySettings) -> Budgets:
-    """The most that we may hold of each tier now, including what we hold already."""
+    """Returns the most that we may hold of each tier now, including what we hold already."""
     chosen = Budgets(settings.gpu_budget_bytes, settings.ram_budget_bytes, settings.disk_budget_bytes)
     room = there_is(hardware, held, settings.device_reserve_bytes).within(chosen)
     return Budgets(room.gpu_bytes, room.ram_bytes, room.disk_bytes)
 
 
 def followed(before: Followed | None, num_bytes: int, now: float, *, at_once: bool = False) -> Followed:
-    """The budget in force when `num_bytes` are available at `now` (seconds of any clock).
+    """Returns the budget in force when `num_bytes` are available at `now` (seconds of any clock).
 
     `at_once`: the user has changed what is allowed, and waits for it to take effect.
     """

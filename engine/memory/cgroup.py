@@ -110,7 +110,7 @@ class _Place:
 
 
 def own_cgroup(roots: tuple[Path, Path] = _ROOTS, proc: Path = _PROC) -> CgroupMemory | None:
-    """The group of this process; None where the system has none, or does not let us look. About 0.2 ms.
+    """Returns the group of this process; None where the system has none, or does not let us look. About 0.2 ms.
 
     Args:
         roots: Where the groups of version 1 and of version 2 may be mounted.
@@ -142,7 +142,7 @@ def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[_L
 
 
 def _limit(folder: str, names: _Names) -> _Limit | None:
-    """The limit of a group; None where it has none."""
+    """Returns the limit of a group; None where it has none."""
     files = (names.limit, names.throttle) if names.throttle else (names.limit,)
     told = (_number(f"{folder}/{file}") for file in files)
     limit_bytes = min((limit for limit in told if limit is not None), default=_NO_LIMIT_FROM_BYTES)
@@ -160,8 +160,8 @@ def _limit(folder: str, names: _Names) -> _Limit | None:
 
 @lru_cache(maxsize=8)
 def _place(roots: tuple[Path, Path], said: str) -> _Place | None:
-    """Where to look, by what /proc says of us: "memory" names version 1, which counts wherever both are there."""
-    lines = (line.split(":", 2) for line in said.splitlines())
+    """Returns where to look according to /proc: "memory" names version 1, which counts wherever both are there."""
+    lines = (line.split(":", 2) for line in said.splitlines() if line.count(":") >= 2)
     paths = {name: path for _, names, path in lines for name in names.split(",")}
     for root, names, path in ((roots[0], _V1, paths.get("memory")), (roots[1], _V2, paths.get(""))):
         if path is None:
@@ -179,7 +179,7 @@ def _lacks(name: str, folder: Path) -> bool:
 
 
 def folders_around(root: Path, path: str) -> tuple[Path, ...]:
-    """The folders of a group, as /proc names it, and of its parents, up to where groups are mounted.
+    """Returns the folders of a group, as /proc names it, and of its parents, up to where groups are mounted.
 
     In a container that shows only its own part of the tree, the root of that part stands for the group.
     """
@@ -200,7 +200,7 @@ def _table(file: str) -> Mapping[str, int]:
 
 
 def text_of(file: str) -> str:
-    """A file's text; empty where there is none. Plain system calls: a look per second reads ten files."""
+    """Returns a file's text, "" if there is none. Plain system calls: a look per second reads ten files."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except OSError:

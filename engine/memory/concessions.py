@@ -23,10 +23,10 @@ LEAST_SPEEDUP = 2.0
 
 
 def conceding(lossless: Lossless, demand: Demand) -> Placement:
-    """The placement of a plan that loses nothing, or of one that loses as little as gives the model room.
+    """Returns the placement of a plan that loses nothing, or of one that loses as little as gives the model room.
 
     Args:
-        lossless: Plans. It is called once where there is room, and otherwise once more for each concession tried.
+        lossless: Makes a plan. It is called once if there is room, and otherwise once more for each concession tried.
         demand: What is wanted, and whether losses are allowed.
     """
     demand, may_lose = losing_nothing(demand), demand.wishes.may_lose
@@ -52,7 +52,7 @@ class _Way:
 def _least_that_helps(
     lossless: Lossless, demand: Demand, placement: Placement, ways: Sequence[tuple[Rung, ...]]
 ) -> tuple[_Way, bool]:
-    """The fewest concessions that help, or else all of them; and whether they do."""
+    """Returns the fewest concessions that help, or else all of them; and whether they do."""
 
     def placed(given_up: tuple[Rung, ...]) -> _Way:
         return _Way(given_up, lossless(constrained(demand, given_up)))
@@ -78,7 +78,7 @@ def _told(demand: Demand, way: _Way) -> Placement:
 
 
 def _ways(demand: Demand, placement: Placement) -> Iterator[tuple[Rung, ...]]:
-    """One concession after the other, each together with those before it."""
+    """Yields one concession after the other, each together with those before it."""
     state = LadderState(replace(demand, wishes=replace(demand.wishes, may_lose=True)), placement)
     while (rung := next_loss("ram", state)) is not None:
         state = replace(state, given_up=(*state.given_up, rung))
@@ -86,7 +86,7 @@ def _ways(demand: Demand, placement: Placement) -> Iterator[tuple[Rung, ...]]:
 
 
 def _words(demand: Demand, given_up: tuple[Rung, ...]) -> str:
-    """What is lost: "keys and values in 8 bits, and a context of 4,096 tokens instead of 8,192"."""
+    """Returns what is lost: "keys and values in 8 bits, and a context of 4,096 tokens instead of 8,192"."""
     less, words = constrained(demand, given_up), []
     if any(rung.kind == "kv_8bit" for rung in given_up):
         words.append("keys and values in 8 bits")

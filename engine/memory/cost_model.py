@@ -28,8 +28,8 @@ WAITED_SHARE = 0.5
 # The share of the time that steps wait for the disk that hides prompts: passes take whole groups of four tokens, and
 # wait here and there (measured with a 3B model: .17 of 1.19 s were left).
 HIDING_SHARE = 0.8
-# A new context with more cells, one with fewer afterwards, and until then staying has cost as much as that
-# (hysteresis.py).
+# The pauses that a longer question costs: a new context with more cells, later one with fewer, and as much again for
+# staying until that is due (hysteresis.py).
 PAUSES_OF_LONGER = 3
 # A byte of keys and values serves two query heads or more, where a byte of 4-bit weights is two products.
 ATTENTION_WEIGHT = 2.0
@@ -66,7 +66,7 @@ class Homes(NamedTuple):
         return {"is_repacked": self.is_repacked, "copies_streamed": self.copies_streamed}
 
     def touched(self, num_tokens: int) -> float:
-        """The share of the layers' bytes that `num_tokens` need: each chooses some of the experts."""
+        """Returns the share of the layers' bytes that `num_tokens` need: each chooses some of the experts."""
         return 1.0 - self.expert_share * (1.0 - self.expert_use) ** num_tokens if self.expert_share else 1.0
 
     @property
@@ -76,12 +76,12 @@ class Homes(NamedTuple):
 
 
 def decode_work(homes: Homes, num_answers: int, length: int) -> Work:
-    """A step that writes one token of each of `num_answers`, all of about `length` tokens."""
+    """Returns the work of a step that writes one token of each of `num_answers`, all of about `length` tokens."""
     return _work(homes, num_answers, num_answers, length, cells_read=num_answers * length)
 
 
 def prefill_work(homes: Homes, num_tokens: int, cached_tokens: int = 0) -> Work:
-    """A pass that reads `num_tokens` of one prompt, after `cached_tokens`."""
+    """Returns the work of a pass that reads `num_tokens` of one prompt, after `cached_tokens`."""
     length = cached_tokens + num_tokens // 2
     return _work(homes, num_tokens, 1, length, cells_read=length)
 
@@ -109,7 +109,7 @@ def _work(homes: Homes, num_tokens: int, num_rows: int, length: int, cells_read:
 
 
 def as_computed(homes: Homes, profile: Profile, work: Work, num_tokens: int) -> Work:
-    """A pass with the layers in memory computed there or copied to the device, as llama.cpp does (op_offload).
+    """Returns a pass with the layers in memory computed there, or copied to the device as llama.cpp does (op_offload).
 
     Streamed layers are copied only where that is wanted: each when its turn comes.
     """
@@ -120,7 +120,7 @@ def as_computed(homes: Homes, profile: Profile, work: Work, num_tokens: int) -> 
 
 
 def _copied(homes: Homes, work: Work, num_tokens: int) -> Work:
-    """The same with the processor's layers copied to the device and computed there."""
+    """Returns the same with the processor's layers copied to the device and computed there."""
     layers = homes.processor_bytes
     # Not `replace`, which takes several times as long: a plan does this some hundred times.
     return Work(
@@ -167,12 +167,12 @@ class Course:
     hides: bool = False
 
     def is_never_slower(self, other: Course) -> bool:
-        """Whether no pass takes longer than in another course of the same passes."""
+        """Returns whether no pass takes longer than in another course of the same passes."""
         passes = zip((self.writing, *self.reading), (other.writing, *other.reading), strict=True)
         return all(ours.computing <= theirs.computing for ours, theirs in passes)
 
     def latency(self, disk: Disk, retrieval_s: float) -> float:
-        """The mean over the questions: searched together, then answered `at_once`, each after the pass under way."""
+        """Returns the mean over the questions: searched together, answered `at_once`, each after the pass under way."""
         overhead, reading, longest = self.overhead_s, 0.0, 0.0
         for passes in self.reading:
             seconds = disk.beside(passes)
@@ -189,7 +189,7 @@ class Course:
         return retrieval_s + self.gangs * gang + WAITED_SHARE * longest
 
     def prediction(self, disk: Disk, retrieval_s: float) -> Prediction:
-        """The same in all figures."""
+        """Returns the same in all figures."""
         step, reading = self.step_seconds(disk), self.reading_seconds(disk)
         return Prediction(
             tokens_per_s=self.at_once / step,
@@ -201,17 +201,17 @@ class Course:
         )
 
     def step_seconds(self, disk: Disk) -> float:
-        """t(B): a token of each answer."""
+        """Returns t(B): the seconds of a token of each answer."""
         return self.overhead_s + disk.beside(self.writing)
 
     def hidden_seconds(self, disk: Disk) -> float:
-        """The part of that step that hides a prompt being read, because layers are being read."""
+        """Returns the part of that step that hides a prompt being read, because layers are being read."""
         if not (self.hides and disk.streaming):
             return 0.0
         return HIDING_SHARE * (disk.beside(self.writing) - self.writing.computing)
 
     def reading_seconds(self, disk: Disk) -> float:
-        """One prompt, except the part that is kept."""
+        """Returns the seconds of one prompt, except the part that is kept."""
         return sum([passes.count * (self.overhead_s + disk.beside(passes)) for passes in self.reading])
 
 
@@ -230,7 +230,7 @@ class Courses:
         self._read: dict[tuple[Homes, int], tuple[Passes, ...]] = {}
 
     def of(self, homes: Homes, num_slots: int, n_ubatch: int, num_cells: int | None = None) -> Course:
-        """The course in gangs of at most `num_slots` and passes of `n_ubatch` tokens.
+        """Returns the course in gangs of at most `num_slots` and passes of `n_ubatch` tokens.
 
         `num_cells`: questions that need more get them in a pause; None: none does.
         """
@@ -260,7 +260,7 @@ class Courses:
         return self._passes(homes, 1, "write", at_once, work)
 
     def _reading(self, homes: Homes, n_ubatch: int) -> Iterator[Passes]:
-        """Full passes, all at their middle, and the remainder."""
+        """Yields the full passes, all at their middle, and the remainder."""
         full, rest = divmod(self._new_tokens, n_ubatch)
         if full:
             behind = self._cached_tokens + (full - 1) * n_ubatch // 2
@@ -297,14 +297,14 @@ class Disk(NamedTuple):
         )
 
     def beside(self, passes: Passes) -> float:
-        """The seconds of one pass: its computing, and the part of the disk's time that does not hide."""
+        """Returns the seconds of one pass: its computing, and the part of the disk's time that does not hide."""
         if self.streaming:
             return overlapped(passes.computing, self.streaming, self.ring_slots)
         return passes.computing + self.mapped * passes.touched
 
 
 def _pausing_seconds(profile: Profile, backlog: Backlog, num_cells: int | None) -> float:
-    """What questions that need more cells cost each of the others.
+    """Returns what questions that need more cells cost each of the others.
 
     They gain nothing by fewer cells, so what they lose must be outweighed by the others alone: hence the odds.
     """

@@ -17,7 +17,7 @@ from engine.core import KVType, ModelShape, Span
 DECIDED_OWNERS = frozenset({"weights", "kv", "workspace"})
 # Weights of models that wait for their turn: they leave as soon as anything else needs the room, so plans ignore them.
 SPARE_OWNER = "spare weights"
-# What a span of `Demand.fixed` says that is not there yet, and that can be done without where there is no room for it.
+# Marks a span of `Demand.fixed` that is not in memory yet, and can be omitted if there is no room for it.
 BOUND_TO_COME = "bound to come"
 _RESIDENT_PARTITION = "partition "
 
@@ -41,7 +41,7 @@ class Wishes:
     kv_ram_bytes: int | None = None
     kv_disk_bytes: int | None = None
     index_bytes: int | None = None
-    # False: what the ladder gave up for want of memory on the device (ladder.py) stays off it.
+    # False: what the ladder gave up for lack of memory on the device (ladder.py) stays off it.
     kv_on_gpu: bool | None = None
     embedder_on_gpu: bool | None = None
     # Another model may want the memory of its weights between two tokens (generation/pool.py).
@@ -57,12 +57,12 @@ class Demand:
     `shape` is the model as its header has it: with 16-bit cells. `fixed` are bytes that no decision changes: the
     process, an embedder that stays where it is, LanceDB's caches, parsers; each under its owner in the ledger
     (`undecided` takes them from there). `embedder_bytes` are those of an embedder that may be on a device, and then not
-    in `fixed`; 0 where there is none. `index_bytes` is the whole index, were all partitions in memory, of which
-    `partition_bytes` is the largest. `is_streamable`: the layers of the model's file can be read one by one.
+    in `fixed`; 0 where there is none. `index_bytes` is the size of all partitions of the index, `partition_bytes` that
+    of the largest. `is_streamable`: the layers of the model's file can be read one by one.
     `is_packable`: as far as is known, they may be read in the processor's order, from a copy on disk.
     `can_copy_streamed`: as far as is known, a device may compute large batches of streamed layers. `can_quantise_kv`:
     keys and values of this model can be kept in 8 bits. `context_tokens` are the most that a prompt and its answer may
-    have together; `least_cells` are what the requests under way need by now, and for a while.
+    have together; `least_cells` are what the requests under way need now and for a while.
 
     `held_…_bytes` is what we hold in a tier already and give back where the plan says so: it counts as free. For main
     memory it is the whole process, and the `fixed` bytes that are other processes.
@@ -114,7 +114,7 @@ class Backlog:
         return max(1, self.waiting + self.running)
 
     def odds_of_longer(self, num_cells: int) -> float:
-        """How many prompts with their answers need more cells than these for each that does not.
+        """Returns how many prompts with their answers need more than `num_cells` cells, for each that does not.
 
         One more than were seen, if any were: small samples are uncertain.
         """
@@ -128,18 +128,18 @@ class Backlog:
 
 
 def losing_nothing(demand: Demand) -> Demand:
-    """The same without lossy steps: those are the ladder's to take, last and announced, and no plan's."""
+    """Returns the demand without lossy steps: only the ladder takes those, last and announced."""
     return replace(demand, wishes=replace(demand.wishes, may_lose=False))
 
 
 def without_what_comes(demand: Demand) -> Demand:
-    """The same without what is not there yet and can be done without; the demand itself where nothing is."""
+    """Returns the demand without what is not there yet and can be omitted; the demand itself if nothing is."""
     there = tuple(span for span in demand.fixed if span.what != BOUND_TO_COME)
     return demand if there == demand.fixed else replace(demand, fixed=there)
 
 
 def undecided(held: Iterable[Span]) -> tuple[Span, ...]:
-    """The held spans whose bytes no plan changes."""
+    """Returns the held spans whose bytes no plan changes."""
     decided = DECIDED_OWNERS | {SPARE_OWNER}
     return tuple(span for span in held if span.owner not in decided and not _is_resident_partition(span))
 

@@ -43,7 +43,7 @@ _SUCCESS = 0
 
 
 def device_rates(is_wanted: Callable[[], bool] = lambda: True) -> dict[str, float]:
-    """Rates of the first card by their names in the profile; {} where there is none, or they cannot be measured.
+    """Returns rates of the first card by their names in the profile; {} without a card, or if it cannot be measured.
 
     `is_wanted` is called all the time: once it is False, the measurement is ended.
     """
@@ -57,7 +57,10 @@ def device_rates(is_wanted: Callable[[], bool] = lambda: True) -> dict[str, floa
 
 
 def _output_of(command: Sequence[str], is_wanted: Callable[[], bool]) -> bytes:
-    """The command's output. Raises subprocess.SubprocessError where it fails, takes too long or is no longer wanted."""
+    """Runs a command and returns its output.
+
+    Raises subprocess.SubprocessError where it fails, takes too long or is no longer wanted.
+    """
     deadline = time.monotonic() + _PATIENCE_SECONDS
     with subprocess.Popen(
         command,
@@ -157,7 +160,7 @@ class _Products:
             self._ggml.ggml_backend_buffer_free(buffer)
 
     def best_seconds(self, clock: Callable[[], float]) -> float:
-        """The fastest run of all products: other programs only take time away. The first run only warms up."""
+        """Returns the fastest run of all products: other programs only take time away. The first only warms up."""
         best, begun = float("inf"), clock()
         self._compute()
         while best == float("inf") or clock() - begun < _LONGEST_SECONDS:

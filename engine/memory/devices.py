@@ -41,7 +41,7 @@ class Seen:
 
 
 def probe_devices() -> tuple[Device, ...]:
-    """The GPUs that ggml can use, with their free bytes now. Call it on the thread that owns llama.cpp."""
+    """Returns the GPUs that ggml can use, with their free bytes now. Call it on the thread that owns llama.cpp."""
     ggml = ggml_library()
     if ggml is None:
         return ()
@@ -51,7 +51,7 @@ def probe_devices() -> tuple[Device, ...]:
 
 
 def used_of(seen: Sequence[Seen]) -> tuple[Device, ...]:
-    """The devices that llama.cpp gives layers to, of all that its backends see."""
+    """Returns the devices that llama.cpp gives layers to, of all that its backends see."""
     cards: dict[str, Device] = {}
     integrated = [one for one in seen if one.is_integrated]
     for number, one in enumerate(seen):
@@ -61,7 +61,7 @@ def used_of(seen: Sequence[Seen]) -> tuple[Device, ...]:
 
 
 def torch_held_bytes() -> int:
-    """What torch's allocator holds of all GPUs for this process, in use or kept for the next use."""
+    """Returns what torch's allocator holds of all GPUs for this process, in use or kept for the next use."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return 0

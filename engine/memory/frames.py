@@ -27,7 +27,7 @@ SERVED_SHARES = (3 / 4, 7 / 8, 1.0)
 
 
 def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
-    """All frames, each with the numbers of layers on the device that are worth trying."""
+    """Yields all frames, each with the numbers of layers on the device that are worth trying."""
     demand = terms.demand
     for frame in _without_layers(terms, room, backlog, has_device=has_device):
         if not has_device:
@@ -40,7 +40,7 @@ def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_
 
 
 def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
-    """Cells for `num_answers` of the usual length, including their prompts.
+    """Returns cells for `num_answers` of the usual length, including their prompts.
 
     One may be complete while the others are half written on average. And where one is longer, another is shorter: the
     margin for that grows with the root of their number. Should all be long at once, the last ones wait.
@@ -51,19 +51,19 @@ def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
 
 
 def answers_in(num_cells: int, demand: Demand, backlog: Backlog) -> int:
-    """How many answers of the usual length fit into `num_cells`, of those that may be written at once."""
+    """Returns how many answers of the usual length fit into `num_cells`, of those that may be written at once."""
     counts = range(1, min(num_cells, demand.parallel_answers) + 1)
     return bisect_right(counts, num_cells, key=lambda count: cells_for(count, demand, backlog))
 
 
 def _usual(backlog: Backlog) -> tuple[float, float]:
-    """Cells of an answer that is half written, and of a whole one."""
+    """Returns the cells of an answer that is half written, and of a whole one."""
     prompt_tokens, answer_tokens = max(1, backlog.prompt_tokens), max(1, backlog.answer_tokens)
     return prompt_tokens + answer_tokens / 2, prompt_tokens + answer_tokens
 
 
 def _least_cells(demand: Demand, backlog: Backlog, *, has_device: bool) -> int:
-    """The fewest cells of any plan.
+    """Returns the fewest cells of any plan.
 
     Cells for one of the usual length: a longer one gets more when it comes, which takes a new context. Where questions
     overlap there are cells for two, since the second would wait some seconds for its own. With a device, more cells may
@@ -76,7 +76,7 @@ def _least_cells(demand: Demand, backlog: Backlog, *, has_device: bool) -> int:
 
 
 def cell_floors(terms: Terms, room: Room, backlog: Backlog, *, has_device: bool) -> tuple[int, ...]:
-    """The fewest cells worth considering: for all recent questions, or for most where they are far shorter.
+    """Returns the fewest cells worth considering: for all recent questions, or for most if they are far shorter.
 
     A question that needs more pauses for them, which costs little. But where no layer could be streamed with cells for
     the longest, the model would be reloaded for it.
@@ -94,12 +94,12 @@ def cell_floors(terms: Terms, room: Room, backlog: Backlog, *, has_device: bool)
 
 
 def aligned(num_cells: int) -> int:
-    """At least this many cells, as a multiple that contexts are made with."""
+    """Rounds up to a number of cells that contexts are made with."""
     return -(-num_cells // CELLS_ALIGNMENT) * CELLS_ALIGNMENT
 
 
 def least_ubatch(demand: Demand) -> int:
-    """The fewest tokens of a prompt that a pass may read."""
+    """Returns the fewest tokens of a prompt that a pass may read."""
     return demand.wishes.n_ubatch or UBATCHES[0]
 
 
@@ -118,7 +118,7 @@ def _without_layers(terms: Terms, room: Room, backlog: Backlog, *, has_device: b
 
 
 def _layer_counts(terms: Terms, room: Room, profile: Profile, frame: Frame) -> tuple[int, ...]:
-    """As many layers as fit; where the device is no faster than the processor, some fractions of all, up to that.
+    """Returns as many layers as fit; if the device is no faster than the processor, fractions of all, up to that.
 
     Where a layer on the device takes main memory, the most that fit may leave none for the others: then fewer, too.
     """
@@ -133,7 +133,7 @@ def _layer_counts(terms: Terms, room: Room, profile: Profile, frame: Frame) -> t
 
 
 def _is_faster(profile: Profile, terms: Terms) -> bool:
-    """Whether a layer is computed faster on the device, wherever the rest is."""
+    """Returns whether a layer is computed faster on the device, wherever the rest is."""
     layer = min(terms.shape.layer_bytes, default=0)
     return (
         layer / profile.device_bytes_per_s + 3 * profile.hop_s < layer / profile.ram_bytes_per_s
@@ -162,12 +162,12 @@ def _kv_types(demand: Demand) -> tuple[KVType, ...]:
 
 
 def _slots(demand: Demand, backlog: Backlog) -> tuple[int, ...]:
-    """The gang sizes of the wanted answers, up to the number that the user allows at once."""
+    """Returns the gang sizes of the wanted answers, up to the number that the user allows at once."""
     return gang_sizes(backlog.num_answers, demand.parallel_answers)
 
 
 def _slots_and_cells(demand: Demand, backlog: Backlog, floors: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Never fewer cells than one of the floors, with the number of usual answers that fit into them."""
+    """Returns sizes with at least as many cells as one of the floors, and the usual answers that fit into each."""
     slots = _slots(demand, backlog)
     wanted = [aligned(cells_for(count, demand, backlog)) for count in slots]
     sizes = dict.fromkeys(max(least, cells) for cells in wanted for least in floors)

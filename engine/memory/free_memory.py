@@ -11,7 +11,7 @@ from engine.memory.room import headroom_bytes
 
 
 class FreeMemory:
-    """Usable from any thread."""
+    """Checks and reserves free main memory. Usable from any thread."""
 
     def __init__(
         self,
@@ -24,14 +24,14 @@ class FreeMemory:
 
         Args:
             ledger: Knows what is held, and reserves.
-            hardware: Takes a look at the machine.
-            budget_bytes: What we may hold of main memory.
-            levels: How short each tier is; "none" where it is not.
+            hardware: Probes the machine.
+            budget_bytes: Returns what we may hold of main memory.
+            levels: Returns how short each tier is; "none" where it is not.
         """
         self._ledger, self._hardware, self._budget_bytes, self._levels = ledger, hardware, budget_bytes, levels
 
     def reserve(self, num_bytes: int) -> Reservation | None:
-        """Room for `num_bytes` more: by what is really free, and within the budget. None where there is none."""
+        """Reserves room for `num_bytes` more: of what is really free, and within the budget. None if there is none."""
         hardware = self._hardware()
         if num_bytes > hardware.ram_free_bytes - headroom_bytes(hardware):
             return None
@@ -39,5 +39,5 @@ class FreeMemory:
 
     @property
     def is_short(self) -> bool:
-        """Whether something is given up for want of main memory now."""
+        """Whether something is given up for lack of main memory now."""
         return self._levels()["ram"] != "none"

@@ -24,7 +24,7 @@ _REFILLED_SHARE = 0.5
 
 
 def mean_latency(num_gangs: float, gang_seconds: float, refill: float = 0.0) -> float:
-    """The mean seconds of a question where `num_gangs` gangs' worth are answered, a gang at a time.
+    """Returns the mean seconds of a question where `num_gangs` gangs' worth are answered, a gang at a time.
 
     The share `refill` of questions that end is replaced by others.
     """
@@ -37,7 +37,7 @@ def _mean(drained: float, refilled: float, refill: float) -> float:
 
 
 def gang_sizes(num_waiting: int, most: int) -> tuple[int, ...]:
-    """The gang sizes worth considering, the smallest first: powers of two, the middles between two, and all.
+    """Returns the gang sizes worth considering, the smallest first: powers of two, the middles between two, and all.
 
     Args:
         num_waiting: Questions that wait or are being answered.
@@ -68,7 +68,7 @@ class QueueSharing:
     hidden_seconds: Sequence[float] = ()
 
     def best(self, read_seconds: float, num_known: int = 0) -> int:
-        """How many to have under way, where the next prompt takes `read_seconds`; among equals, the most.
+        """Returns how many to have under way, if the next prompt takes `read_seconds`; among equals, the most.
 
         `num_known` questions are there in any case: what was counted may be a moment old.
 

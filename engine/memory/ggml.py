@@ -91,7 +91,7 @@ class Ggml:
 
 @cache
 def ggml_library() -> Ggml | None:
-    """The ggml of this process; None without one."""
+    """Returns the ggml of this process; None without one."""
     folder = _folder()
     if folder is None:
         return None

@@ -50,12 +50,12 @@ class Hardware:
 
 
 def own_memory() -> ProcessMemory:
-    """What this process takes of what it may have; about 0.4 ms."""
+    """Returns what this process takes of what it may have; about 0.4 ms."""
     return charged(process_memory(), own_cgroup(), psutil.virtual_memory().total)
 
 
 def charged(process: ProcessMemory, cgroup: CgroupMemory | None, machine_bytes: int) -> ProcessMemory:
-    """The same without file pages that are charged to others, where a group allows us less than the machine has.
+    """Returns the same without file pages charged to others, if a group allows us less than the machine has.
 
     Shared memory counts among a group's mapped pages but belongs to no file.
     """
@@ -66,7 +66,7 @@ def charged(process: ProcessMemory, cgroup: CgroupMemory | None, machine_bytes: 
 
 
 def mapped_by_others(process: ProcessMemory, cgroup: CgroupMemory) -> int:
-    """Pages of mapped files that others brought into the group that limits us.
+    """Returns pages of mapped files that others brought into the group that limits us.
 
     The system would drop them for us. But a window whose code has to be read again at each click, while layers are
     streamed from the same disk, took four seconds to show a page. Shared memory, a database's say, counts among mapped
@@ -77,7 +77,7 @@ def mapped_by_others(process: ProcessMemory, cgroup: CgroupMemory) -> int:
 
 
 def ram_capacity_bytes() -> int:
-    """What the machine has, or what the tightest group allows."""
+    """Returns what the machine has, or what the tightest group allows."""
     return _ram_capacity_bytes(int(psutil.virtual_memory().total), own_cgroup())
 
 
@@ -87,7 +87,7 @@ def _ram_capacity_bytes(machine_bytes: int, cgroup: CgroupMemory | None) -> int:
 
 
 def probe(data_folder: Path, devices: tuple[Device, ...] = ()) -> Hardware:
-    """RAM and the disk that holds `data_folder`; devices are passed in, since only their owner thread may ask them."""
+    """Looks at RAM and the disk of `data_folder`; devices are passed in, since only their owner thread may ask them."""
     memory, cgroup = psutil.virtual_memory(), own_cgroup()
     own = process_memory()
     process = charged(own, cgroup, memory.total)

@@ -60,7 +60,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def heap() -> Heap:
-    """The heap of this process now; empty where the allocator is not glibc's, or we may not look at ourselves."""
+    """Returns the heap of this process now; empty if the allocator is not glibc's, or we may not look at ourselves."""
     libc = _glibc()
     if libc is None or not hasattr(libc, "mallinfo2"):
         return Heap()
@@ -73,7 +73,7 @@ def heap() -> Heap:
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
-    """How much more memory is in use at the peak of `work` than before it, in arenas or mapped.
+    """Returns how much more memory is in use at the peak of `work` than before it, in arenas or mapped.
 
     It runs on a thread of its own: libraries keep scratch memory for each thread. What other threads take meanwhile
     counts too. 0 where the allocator does not report it.
@@ -92,7 +92,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
 
 
 def bytes_in_arenas() -> int | None:
-    """What is allocated in the arenas of the C allocator; None where it does not report it."""
+    """Returns what is allocated in the arenas of the C allocator; None where it does not report it."""
     libc = _glibc()
     return int(libc.mallinfo2().uordblks) if libc is not None and hasattr(libc, "mallinfo2") else None
 
@@ -128,12 +128,14 @@ def _used_bytes(libc: Any) -> int:
 
 
 def _arenas() -> list[tuple[int, int]]:
-    """Addresses of the arenas' memory: the heap, and the areas of threads' arenas.
+    """Returns addresses of the arenas' memory: the heap, and the areas of threads' arenas.
 
     Those begin at multiples of their largest size, each with a note of how much of it is used. The system may show one
     joined with adjacent memory, or in pieces: NumPy asks for large pages within.
     """
-    areas = [(int(start, 16), int(end, 16), bool(name)) for start, end, name in _LINE.findall(_MAPS.read_text())]
+    # Paths of mapped files may be in any encoding.
+    found_areas = _LINE.findall(_MAPS.read_text("latin-1"))
+    areas = [(int(start, 16), int(end, 16), bool(name)) for start, end, name in found_areas]
     found = [(start, end) for start, end, is_heap in areas if is_heap]
     with _MEMORY.open("rb", buffering=0) as memory:
         for start, end in _joined([(start, end) for start, end, is_heap in areas if not is_heap]):
@@ -143,7 +145,7 @@ def _arenas() -> list[tuple[int, int]]:
 
 
 def _joined(areas: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Areas of memory in the order of their addresses, with adjacent ones joined."""
+    """Returns areas of memory in the order of their addresses, with adjacent ones joined."""
     joined: list[tuple[int, int]] = []
     for start, end in areas:
         if joined and joined[-1][1] == start:
@@ -154,7 +156,7 @@ def _joined(areas: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _noted_bytes(memory: FileIO, address: int, end: int) -> int:
-    """The size that an arena notes of itself at its beginning; 0 where there is none.
+    """Returns the size that an arena notes of itself at its beginning; 0 where there is none.
 
     Read through the system: another thread may unmap the memory at any moment, and a look must not end the process.
     """
@@ -171,7 +173,7 @@ def _noted_bytes(memory: FileIO, address: int, end: int) -> int:
 
 @cache
 def _glibc() -> Any:
-    """The C library, with the prototypes of what we call; None where it is another one."""
+    """Returns the C library, with the prototypes of what we call; None where it is another one."""
     libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
     if libc is None or not hasattr(libc, "malloc_trim"):
         return None

@@ -1,9 +1,9 @@
-"""Hysteresis: another placement is worth moving to only when it is enough better, for long enough, and not too often.
+"""Hysteresis: another placement is worth moving to only if it is clearly better, for long enough, and not too often.
 
 Moving costs a pause, in which no answer gets a token. How long a load will last is unknown, so staying is given up when
 it has cost as much as the pause: whatever comes then, the cost is at most twice the optimum (the ski-rental rule;
 Karlin et al., Competitive snoopy caching, 1988). While no question is asked nothing pauses, and less of a gain is
-enough: so what a burst of questions had moved comes back, and then what was lost for want of room (concessions.py) is
+enough: so what a burst of questions had moved comes back, and then what was lost for lack of room (concessions.py) is
 regained, even where that is slower. A placement that no longer fits is left at once. How often is too often applies to
 a constant load: a change for a load of another size says nothing about the next change.
 """
@@ -40,7 +40,7 @@ class Change:
     num_questions: int
 
     def counts(self, now: float, num_questions: int) -> bool:
-        """Whether it was recent, for a load of similar size."""
+        """Returns whether it was recent, for a load of similar size."""
         smaller, larger = sorted((max(1, num_questions), max(1, self.num_questions)))
         return now - self.at < WITHIN_SECONDS and larger < OTHER_LOAD * smaller
 
@@ -59,23 +59,23 @@ class Patience:
     changes: tuple[Change, ...] = ()
 
     def after(self, now: float, num_questions: int) -> Patience:
-        """The patience after a change at `now`, for `num_questions`."""
+        """Returns the patience after a change at `now`, for `num_questions`."""
         recent = (change for change in self.changes if now - change.at < WITHIN_SECONDS)
         return Patience(changes=(*recent, Change(now, num_questions)))
 
     def without_gain(self) -> Patience:
-        """The patience where nothing is better enough."""
+        """Returns the patience if nothing is sufficiently better."""
         return Patience(changes=self.changes)
 
     def with_gain(self, gain: float, now: float) -> Patience:
-        """The patience where something has been better by this share since the last look, or is from now on."""
+        """Returns the patience after something has been better by this share since the last look, or is from now on."""
         if self.better_since is None:
             return replace(self, better_since=now, looked_at=now)
         seen_s = min(now - self.looked_at, MOST_UNSEEN_SECONDS)
         return replace(self, looked_at=now, lost_s=self.lost_s + gain * seen_s)
 
     def may_change(self, now: float, num_questions: int, *, is_large: bool) -> bool:
-        """Whether the last minute had fewer than the allowed changes for such a load."""
+        """Returns whether the last minute had fewer than the allowed changes for such a load."""
         most = MOST_CHANGES if is_large else MOST_CHANGES - 1
         return sum(change.counts(now, num_questions) for change in self.changes) < most
 
@@ -91,7 +91,7 @@ def judged(
     num_questions: int = 1,
     is_waited_for: bool = False,
 ) -> tuple[Patience, bool]:
-    """Whether to change now, and the patience from then on.
+    """Decides whether to change now; returns the patience from then on, and the decision.
 
     Args:
         patience: From the look before.
@@ -125,32 +125,32 @@ def judged(
 
 
 def gain_of(current: Placement, wanted: Placement) -> float:
-    """The share of the expected latency that `wanted` saves."""
+    """Returns the share of the expected latency that `wanted` saves."""
     latency = current.prediction.latency_s
     return 1.0 - wanted.prediction.latency_s / latency if latency > 0 else 0.0
 
 
 def regains(current: Placement, wanted: Placement) -> bool:
-    """Whether `wanted` regains what was lost for want of room: precision, or context."""
+    """Returns whether `wanted` regains what was lost for lack of room: precision, or context."""
     has_more = current.kv_type != wanted.kv_type == "f16" or wanted.num_cells > current.num_cells
     return wanted.num_concessions < current.num_concessions and has_more
 
 
 def pause_seconds(current: Placement, wanted: Placement, profile: Profile, shape: ModelShape) -> float:
-    """How long answers pause for the change: a reload, a new context, or nothing where only layers move."""
+    """Returns how long answers pause for the change: a reload, a new context, or nothing where only layers move."""
     if current.reloads_for(wanted):
         return profile.context_change_s + shape.weight_bytes / profile.load_bytes_per_s
     return profile.context_change_s if _context_of(current) != _context_of(wanted) else 0.0
 
 
 def _context_of(placement: Placement) -> tuple[object, ...]:
-    """What only a new context changes."""
+    """Returns what only a new context changes."""
     copies = placement.computes_large_batches_on_device
     return placement.num_cells, placement.kv_type, placement.kv_on_gpu, placement.n_ubatch, copies
 
 
 class Hysteresis:
-    """Remembers from look to look; on the thread that looks."""
+    """Remembers what one look leaves to the next; on the thread that looks."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class Hysteresis:
         num_questions: int = 1,
         is_waited_for: bool = False,
     ) -> bool:
-        """Whether to leave `current` for `wanted` at `now` (seconds), with this load; see `judged`.
+        """Returns whether to leave `current` for `wanted` at `now` (seconds), with this load; see `judged`.
 
         Where they are the same, staying has cost nothing so far.
         """

@@ -68,7 +68,7 @@ class KnownProfile:
         self._measure_card = measure_card
         # What could not be measured; another start may succeed.
         self._has_failed, self._unmeasurable = False, set[str]()
-        self._lock, self._card_lock = threading.Lock(), threading.Lock()
+        self._lock, self._card_lock, self._saving = threading.Lock(), threading.Lock(), threading.Lock()
         known = load_profile(file)
         self._profile = Profile() if known is None else known
         self._saved, self._saved_at = self._profile, clock()
@@ -173,11 +173,13 @@ class KnownProfile:
         self._save()
 
     def _save(self) -> None:
-        with self._lock:
-            profile, is_new = self._profile, self._profile != self._saved
-            self._saved, self._saved_at = profile, self._clock()
-        if is_new:
-            save_profile(self._file, profile)
+        # One at a time, so that the older of two is never written last.
+        with self._saving:
+            with self._lock:
+                profile, is_new = self._profile, self._profile != self._saved
+                self._saved, self._saved_at = profile, self._clock()
+            if is_new:
+                save_profile(self._file, profile)
 
 
 def _name(card: Device) -> str:

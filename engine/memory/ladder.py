@@ -48,7 +48,7 @@ LOSSY: frozenset[RungKind] = frozenset({"kv_8bit", "smaller_context"})
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """Something to do without in a tier.
+    """Something that can be given up in a tier.
 
     `bound` is the most that is left of it, in its own unit: bytes, answers at once, layers or tokens. `num_bytes` is
     about what giving it up frees. `sentence` is shown when it is given up, `way_back` when it is taken back.
@@ -89,12 +89,12 @@ class LadderState:
         return any(rung.kind == kind for rung in self.given_up)
 
     def bounded(self, kind: RungKind, value: int) -> int:
-        """The value, or what earlier rungs of this kind have left of it."""
+        """Returns the value, or what earlier rungs of this kind have left of it."""
         return min((rung.bound for rung in self.given_up if rung.kind == kind), default=value)
 
 
 def next_rung(tier: Tier, state: LadderState) -> Rung | None:
-    """What to give up next in a tier; None where nothing is left that can be spared."""
+    """Returns what to give up next in a tier; None where nothing is left that can be spared."""
     for offered in _LADDERS[tier]:
         rung = offered(tier, state)
         if rung is not None:
@@ -103,12 +103,12 @@ def next_rung(tier: Tier, state: LadderState) -> Rung | None:
 
 
 def next_loss(tier: Tier, state: LadderState) -> Rung | None:
-    """The next lossy rung, whatever else could be given up first; None where none is left."""
+    """Returns the next lossy rung, whatever else could be given up first; None where none is left."""
     return next((rung for offered in _LOSSES if (rung := offered(tier, state)) is not None), None)
 
 
 def awaits_loss(given_up: Iterable[Rung], placement: Placement) -> bool:
-    """Whether something that costs quality was given up, and the placement in force still has it."""
+    """Returns whether something that costs quality was given up, and the placement in force still has it."""
     return any(rung.is_lossy and not _is_without(placement, rung) for rung in given_up)
 
 
@@ -119,12 +119,12 @@ def _is_without(placement: Placement, rung: Rung) -> bool:
 
 
 def rung_to_climb(tier: Tier, state: LadderState) -> Rung | None:
-    """What to take back first: the rung of this tier that was given up last."""
+    """Returns what to take back first: the rung of this tier that was given up last."""
     return next((rung for rung in reversed(state.given_up) if rung.tier == tier), None)
 
 
 def constrained(demand: Demand, given_up: Iterable[Rung]) -> Demand:
-    """The demand without these."""
+    """Returns the demand without what was given up."""
     for rung in given_up:
         demand = _constrained(demand, rung)
     return demand
@@ -163,7 +163,7 @@ def _layers_off_gpu(tier: Tier, state: LadderState) -> Rung | None:
     if not layers:
         return None
     left = layers - max(1, state.placement.num_layers // LAYERS_SHARE)
-    # The output head is the first to come and the last to go: alone it would be of no use there.
+    # The output head is the first to come and the last to go: alone on the device it would be useless.
     left = left if left > 1 else 0
     shape = state.demand.shape
     then, now = (layers_of(count, state.placement.num_layers) for count in (layers, left))
@@ -310,7 +310,7 @@ def _fewer_cells(tier: Tier, state: LadderState) -> Rung | None:
 def _kv_8bit(tier: Tier, state: LadderState) -> Rung | None:
     if not (state.demand.wishes.may_lose and state.demand.can_quantise_kv):
         return None
-    # What a plan conceded for want of room is given up first, so that nothing after it brings it back.
+    # What a plan conceded for lack of room is given up first, so that nothing after it brings it back.
     if "q8_0" in (state.demand.wishes.kv_type, state.placement.kv_type if not state.placement.num_concessions else ""):
         return None
     if state.has_given_up("kv_8bit"):
@@ -426,7 +426,7 @@ def _lessened(num_bytes: int) -> int:
 
 
 def _kv_bytes(state: LadderState, tier: Tier) -> int:
-    """What the cells of answers take in a tier."""
+    """Returns what the cells of answers take in a tier."""
     placement = state.placement
     if not placement.kv_on_gpu:
         cells = state.demand.shape.kv_cell_bytes if tier == "ram" else ()

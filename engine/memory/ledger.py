@@ -137,7 +137,7 @@ class Ledger:
         return self._take(Span(owner, what, tier, num_bytes, state, is_mapped), is_counted=is_counted)
 
     def reserve(self, tier: Tier, num_bytes: int, budget_bytes: int | None) -> Reservation | None:
-        """Room for `num_bytes` more, if all that counts and is reserved in `tier` then stays within `budget_bytes`.
+        """Reserves `num_bytes`, if all that counts and is reserved in `tier` then stays within `budget_bytes`.
 
         If several ask at once for the last bytes, one gets them. None where there is no room: the caller keeps its
         present size. A budget of None has room for everything.
@@ -154,7 +154,7 @@ class Ledger:
 
     @contextmanager
     def promised(self, tier: Tier, coming: Measure) -> Iterator[None]:
-        """In the block, something comes whatever any budget says; `coming` returns how much of it is not there yet."""
+        """Announces for the block what comes whatever any budget says; `coming` returns how much is still missing."""
         promise = tier, coming
         with self._lock:
             self._promises = (*self._promises, promise)
@@ -198,28 +198,28 @@ class Ledger:
                         lease.span = replace(lease.span, num_bytes=num_bytes)
 
     def spans(self, tier: Tier | None = None) -> tuple[Span, ...]:
-        """What is held now, in the order it was taken."""
+        """Returns what is held now, in the order it was taken."""
         with self._lock:
             return tuple(lease.span for lease in self._leases if tier is None or lease.span.tier == tier)
 
     def held_bytes(self, tier: Tier, owner: str | None = None, *, is_mapped: bool | None = None) -> int:
-        """What is held in a tier, by one owner or all; only file pages, or without them, if `is_mapped` is given."""
+        """Returns what is held in a tier, by one owner or all; with `is_mapped`, only file pages or all but these."""
         with self._lock:
             return self._held(tier, owner, is_mapped)
 
     def counted_bytes(self, tier: Tier) -> int:
-        """What is held in a tier and counts against its budget."""
+        """Returns what is held in a tier and counts against its budget."""
         with self._lock:
             return self._counted(tier)
 
     def reserved_bytes(self, tier: Tier) -> int:
-        """What is promised in a tier and not held yet."""
+        """Returns what is promised in a tier and not held yet."""
         promised_bytes = self._promised(tier)
         with self._lock:
             return self._reserved(tier) + promised_bytes
 
     def holds(self, lease: Lease) -> bool:
-        """Whether its bytes have not been given back."""
+        """Returns whether the bytes of a lease have not been given back."""
         with self._lock:
             return lease in self._leases
 
@@ -233,7 +233,7 @@ class Ledger:
         return True
 
     def _promised(self, tier: Tier) -> int:
-        """Not under the lock, because `coming` reads what is held."""
+        """Returns what is promised; not under the lock, because `coming` reads what is held."""
         return sum(max(0, coming()) for of_tier, coming in self._promises if of_tier == tier)
 
     # --- under the lock ---

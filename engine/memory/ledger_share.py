@@ -19,7 +19,7 @@ _MANY_ENTRIES = 64
 
 
 def is_named(span: Span, owner: str, what: str) -> bool:
-    """Whether bytes were taken under this name, even if their model waits and they have another now."""
+    """Returns whether bytes were taken under this name, even if their model waits and they have another now."""
     if span.owner == WAITING_OWNER:
         return span.what.endswith(_waiting_name("", what))
     return (span.owner, span.what) == (owner, what)
@@ -76,7 +76,7 @@ class LedgerShare(Ledger):
         return self._entered(self._whole.measure(owner, what, tier, measure, state, is_mapped=is_mapped))
 
     def wait(self, name: str, *, is_away: bool) -> None:
-        """Another model is planned for: enters what this one holds under other names, with its own.
+        """Enters what this model holds under other names, with its own, because another model is planned for.
 
         `name` is the model's, for users. `is_away`: what is left of its weights in memory leaves as soon as anything
         else needs the room.
@@ -85,7 +85,7 @@ class LedgerShare(Ledger):
         self._rename_all()
 
     def go_on(self) -> None:
-        """This model is the one that is planned for."""
+        """Restores the names, because this model is the one that is planned for."""
         self._is_waiting = False
         self._rename_all()
 

@@ -21,7 +21,7 @@ AnswersIn = Callable[[int], int]
 
 
 def handed_out(terms: Terms, room: Room, found: Found, answers_in: AnswersIn) -> tuple[Frame, Filling]:
-    """The frame and filling that were found, with the remaining room used; neither gets slower."""
+    """Returns the frame and filling that were found, with the remaining room used; neither gets slower."""
     frame, filling = found.frame, found.filling
     if not found.fits or filling.is_mapped:
         return frame, filling
@@ -32,13 +32,13 @@ def handed_out(terms: Terms, room: Room, found: Found, answers_in: AnswersIn) ->
 
 
 def ram_left(terms: Terms, room: Room, frame: Frame, filling: Filling) -> int:
-    """Bytes of memory that we do not use."""
+    """Returns bytes of memory that we do not use."""
     left = room.ram_bytes - terms.framed_ram_bytes(frame) - filling.index_bytes - filling.tree_bytes
     return left - terms.weight_ram_bytes(frame, filling)
 
 
 def _with_context(terms: Terms, room: Room, frame: Frame, filling: Filling) -> Frame:
-    """Cells for the longest prompt, which then need no pause when it comes."""
+    """Returns cells for the longest prompt, which then need no pause when it comes."""
     whole = frame._replace(num_cells=max(frame.num_cells, terms.demand.context_tokens))
     return whole if ram_left(terms, room, whole, filling) >= 0 else frame
 

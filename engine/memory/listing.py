@@ -9,12 +9,23 @@ from engine.memory.terms import Filling, Frame, Terms
 
 # What layers with recurrent states keep of a sequence.
 STATES = "states of sequences"
+_CELLS = " cells"
+
+
+def cells_name(num_cells: int) -> str:
+    """Returns what the span of a context's cells is called."""
+    return f"{num_cells:,}{_CELLS}"
+
+
+def is_of_context(span: Span) -> bool:
+    """Returns whether a span is a context's: its cells, the states of its sequences, or its buffers."""
+    return span.owner == "workspace" or (span.owner == "kv" and (span.what == STATES or span.what.endswith(_CELLS)))
 
 
 def spans_of(
     terms: Terms, frame: Frame, filling: Filling, weight_ram_bytes: int, kv_disk_bytes: int
 ) -> tuple[Span, ...]:
-    """What the placement takes in each tier; `weight_ram_bytes` are all weights in memory, including the ring."""
+    """Returns what the placement takes in each tier; `weight_ram_bytes` are all weights in memory with the ring."""
     listed = (
         *terms.demand.fixed,
         *_on_device(terms, frame),
@@ -25,7 +36,7 @@ def spans_of(
 
 
 def sum_of(spans: tuple[Span, ...], tier: Tier) -> int:
-    """Bytes of all owners in one tier."""
+    """Returns bytes of all owners in one tier."""
     return sum(span.num_bytes for span in spans if span.tier == tier)
 
 
@@ -36,7 +47,7 @@ def _on_device(terms: Terms, frame: Frame) -> Iterator[Span]:
         words = f"layers {first}–{terms.shape.num_layers - 1}"
         yield Span("weights", words, "gpu", terms.device_layer_bytes(frame))
         yield Span("weights", "output head", "gpu", terms.shape.head_bytes if terms.has_head(frame) else 0)
-        yield Span("kv", f"{frame.num_cells:,} cells", "gpu", terms.device_cell_bytes(frame) * frame.num_cells)
+        yield Span("kv", cells_name(frame.num_cells), "gpu", terms.device_cell_bytes(frame) * frame.num_cells)
         yield Span("kv", STATES, "gpu", terms.device_state_bytes(frame))
         yield Span("workspace", "compute buffer", "gpu", terms.workspace_gpu_bytes(frame))
     if frame.embedder_on_gpu:
@@ -52,7 +63,7 @@ def _in_memory(terms: Terms, frame: Frame, filling: Filling, weight_bytes: int) 
         yield Span("weights", "embeddings and output head", "ram", edges)
         yield Span("weights", "layers in memory", "ram", weight_bytes - edges - ring)
         yield Span("weights", f"{filling.ring_slots} slots of the ring", "ram", ring, "streaming")
-    yield Span("kv", f"{frame.num_cells:,} cells", "ram", terms.ram_cell_bytes(frame) * frame.num_cells)
+    yield Span("kv", cells_name(frame.num_cells), "ram", terms.ram_cell_bytes(frame) * frame.num_cells)
     yield Span("kv", STATES, "ram", terms.ram_state_bytes(frame))
     yield Span("kv", "what was read, kept in memory", "ram", filling.tree_bytes)
     yield Span("workspace", "compute buffer and logits", "ram", terms.workspace_ram_bytes(frame))

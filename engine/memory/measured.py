@@ -25,7 +25,7 @@ Way: TypeAlias = tuple[bool, bool]
 _REPACKED: Way = (True, False)
 # The factor of a pass that could not be computed: no plan gains by its size, and some answer is needed.
 INFEASIBLE = 10.0
-# Bounds of the correction, lest a measurement that was held up rules out a size for good.
+# Bounds of the correction, so that a measurement that was delayed does not rule out a size permanently.
 _LEAST, _MOST = 0.1, INFEASIBLE
 # If the layers on a device differ by more than this share, a measurement says nothing any more.
 NEAR_SHARE = 1 / 8
@@ -48,7 +48,7 @@ class Split:
         return self.is_repacked, self.copies_streamed
 
     def is_near(self, other: Split, num_layers: int) -> bool:
-        """Whether measurements for one say enough about the other."""
+        """Returns whether measurements for one say enough about the other."""
         if self.way != other.way or (self.n_gpu_layers > 0) != (other.n_gpu_layers > 0):
             return False
         return abs(self.n_gpu_layers - other.n_gpu_layers) <= NEAR_SHARE * num_layers
@@ -100,7 +100,7 @@ class Measured:
     beside: tuple[Beside, ...] = ()
 
     def with_point(self, point: Point) -> Measured:
-        """The table with a measurement: it replaces those with layers elsewhere, and the same point."""
+        """Returns the table with a measurement: it replaces those with layers elsewhere, and the same point."""
 
         def stays(one: Point) -> bool:
             is_alike = one.kind == point.kind and one.split.way == point.split.way
@@ -109,7 +109,7 @@ class Measured:
         return replace(self, points=(*filter(stays, self.points), point))
 
     def with_beside(self, one: Beside) -> Measured:
-        """The table with a simultaneous measurement; those with layers elsewhere are dropped."""
+        """Returns the table with a simultaneous measurement; those with layers elsewhere are dropped."""
         others = (
             other
             for other in self.beside
@@ -119,7 +119,7 @@ class Measured:
         return replace(self, beside=(*others, one))
 
     def knows(self, split: Split, kind: Kind, size: int, num_layers: int) -> bool:
-        """Whether this need not be measured; an infeasible size answers for all that are larger."""
+        """Returns whether this need not be measured; an infeasible size answers for all that are larger."""
         return any(
             one.kind == kind
             and one.split.is_near(split, num_layers)
@@ -128,12 +128,12 @@ class Measured:
         )
 
     def scaled(self, point: Point, by: float) -> Measured:
-        """The table with the seconds of a point multiplied by `by`."""
+        """Returns the table with the seconds of a point multiplied by `by`."""
         slower = replace(point, seconds=None if point.seconds is None else point.seconds * by)
         return replace(self, points=tuple(slower if one is point else one for one in self.points))
 
     def point(self, split: Split, kind: Kind, size: int) -> Point | None:
-        """What was measured of such a pass with layers in these places; None where nothing was.
+        """Returns what was measured of such a pass with layers in these places; None where nothing was.
 
         That is a step with exactly as many answers, or the pass over about as many tokens.
         """
@@ -160,7 +160,7 @@ class Corrections:
         self._known: dict[tuple[Kind, int, Way], float] = {}
 
     def factor(self, kind: Kind, size: int, *, is_repacked: bool, copies_streamed: bool = False) -> float:
-        """The factor for a step of `size` answers, or a pass over `size` tokens."""
+        """Returns the factor for a step of `size` answers, or a pass over `size` tokens."""
         if not self._measured.points:
             return 1.0
         asked = kind, size, (is_repacked, copies_streamed)
@@ -207,6 +207,6 @@ _STRAIGHT = _Line(((1, 1.0),))
 
 
 def table_key(shape: ModelShape) -> str:
-    """The key of the table for a model: models of one shape are equally fast, whatever their weights."""
+    """Returns the key of the table for a model: models of one shape are equally fast, whatever their weights."""
     sizes = (shape.architecture, shape.layer_bytes, shape.other_bytes, shape.kv_cell_bytes, shape.expert_use)
     return hashlib.sha256(repr(sizes).encode()).hexdigest()[:16]

@@ -24,14 +24,14 @@ Range = tuple[int, int]
 
 
 def anonymous_ranges() -> tuple[Range, ...]:
-    """Writable private mappings without a file, in order; without the heap, and empty on other systems than Linux."""
+    """Returns writable private mappings without a file, in order; without the heap. Empty except on Linux."""
     if sys.platform != "linux":
         return ()
     return tuple((int(start, 16), int(end, 16)) for start, end, _ in _LINE.findall(_MAPS.read_text(encoding="latin-1")))
 
 
 def appeared(before: Sequence[Range], after: Sequence[Range]) -> tuple[Range, ...]:
-    """The parts of `after` that are in none of `before`; both in order. The system joins adjacent mappings."""
+    """Returns the parts of `after` that are in none of `before`, both in order. The system joins adjacent mappings."""
     found = []
     for start, end in after:
         for old_start, old_end in before:
@@ -46,7 +46,7 @@ def appeared(before: Sequence[Range], after: Sequence[Range]) -> tuple[Range, ..
 
 
 def resident_bytes(ranges: Iterable[Range]) -> int:
-    """How many bytes of the ranges are in memory; large ones are sampled evenly. Unmapped addresses count as 0."""
+    """Returns how many bytes of the ranges are in memory; large ones are sampled evenly, unmapped addresses are 0."""
     pieces = [(at, min(end, at + _PIECE_BYTES)) for start, end in ranges for at in range(start, end, _PIECE_BYTES)]
     step = -(-len(pieces) // _MAX_PIECES)
     looked = pieces[:: max(1, step)]

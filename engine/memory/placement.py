@@ -98,7 +98,7 @@ class Placement:
         return layers_of(self.n_gpu_layers, self.num_layers)
 
     def tier_of_layer(self, layer: int) -> Tier:
-        """The tier of a layer's weights: the last layers are on the device."""
+        """Returns the tier of a layer's weights: the last layers are on the device."""
         return "gpu" if layer >= self.num_layers - self.layers_on_gpu else "ram"
 
     @property
@@ -122,7 +122,7 @@ class Placement:
         return self.is_repacked and self.is_held
 
     def reloads_for(self, wanted: Placement) -> bool:
-        """Whether weights must be read again: which layers lie on a device, and in which order, is fixed by loading.
+        """Returns whether weights must be read again: loading fixes which layers are on a device, and their order.
 
         That is also true where layers are to be streamed or to leave for the first time: our own buffers are laid under
         a model before it computes anything, and stay there until it is closed. Nor do such layers turn into pages that
@@ -138,10 +138,10 @@ class Placement:
 
 
 def layers_of(n_gpu_layers: int, num_layers: int) -> int:
-    """How many layers that is on the device, the output head not counted."""
+    """Returns how many layers `n_gpu_layers` means, not counting the output head."""
     return min(max(0, n_gpu_layers - 1), num_layers)
 
 
 def context_cells(shape: ModelShape, max_context: int) -> int:
-    """n_ctx: what the model was trained for, but no more than the settings allow."""
+    """Returns n_ctx: what the model was trained for, but no more than the settings allow."""
     return min(shape.trained_context, max_context)

@@ -65,7 +65,7 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
 
 
 def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
-    """What a placement that was made for another backlog gives now, so that it can be compared with a new one.
+    """Returns what a placement that was made for another backlog gives now, to be compared with a new one.
 
     It assumes the number of answers at once, of those for which there are cells, that has the least mean latency.
     """
@@ -75,7 +75,7 @@ def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: 
 
 
 def _most_at_once(placement: Placement, backlog: Backlog, demand: Demand) -> int:
-    """At least the answers that are being written: they have found room, however long the plan expected them to be."""
+    """Returns at least the answers being written: they have found room, however long they were expected to be."""
     with_cells = answers_in(placement.num_cells, demand, backlog)
     return max(placement.num_slots, backlog.running, min(with_cells, demand.parallel_answers, MIN_SEQUENCES // 2))
 
@@ -90,7 +90,7 @@ def _predicted(placement: Placement, profile: Profile, backlog: Backlog, demand:
 
 
 def renewed(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
-    """What is expected of a placement by what is known now, with as many answers at once as it was made for."""
+    """Returns what is expected of a placement by what is known now, with the answers at once it was made for."""
     if placement.is_mapped:
         # Only the plan knew how much of the file the system keeps in memory.
         return placement.prediction
@@ -99,7 +99,7 @@ def renewed(placement: Placement, profile: Profile, backlog: Backlog, demand: De
 
 
 def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> QueueSharing:
-    """What the questions of a backlog gain by sharing steps, for a model in this placement (gangs.py)."""
+    """Returns what the questions of a backlog gain by sharing steps, for a model in this placement (gangs.py)."""
     homes, corrections = homes_of(demand.shape, placement), profile.corrections(table_key(demand.shape))
     disk = Disk.of(profile, homes)
     most = max(1, min(backlog.num_answers, demand.parallel_answers))
@@ -155,7 +155,7 @@ def _placement(
 
 
 def _could_stream(terms: Terms, frame: Frame, filling: Filling, fewest_cells: int) -> bool:
-    """Whether a ring would fit if all else took as little as possible without a loss: mapping was not the only way."""
+    """Returns whether a ring would fit if all else took as little as possible without a loss."""
     demand = terms.demand
     smallest = frame._replace(n_ubatch=least_ubatch(demand), num_slots=1, num_cells=fewest_cells)
     least_index = min(demand.partition_bytes, filling.index_bytes)
@@ -164,7 +164,7 @@ def _could_stream(terms: Terms, frame: Frame, filling: Filling, fewest_cells: in
 
 
 def _kv_disk_bytes(terms: Terms, room: Room, packed_bytes: int) -> int:
-    """The room for KV files, within what equation 1 leaves."""
+    """Returns the room for KV files, within what equation 1 leaves."""
     left = max(0, room.disk_bytes - terms.fixed_disk_bytes - terms.shape.file_bytes - packed_bytes)
     wish = terms.demand.wishes.kv_disk_bytes
     return min(left, int(min(left * DISK_SHARE, MAX_DISK_BYTES)) if wish is None else wish)

@@ -47,7 +47,7 @@ class Stalls:
     total_seconds: float | None = None
 
     def since(self, before: Stalls) -> Stalls:
-        """The same if tasks have waited since `before`, and no stalls if all waiting is older."""
+        """Returns the same if tasks have waited since `before`, and no stalls if all waiting is older."""
         if self.total_seconds is None or before.total_seconds is None:
             return self
         return self if self.total_seconds - before.total_seconds >= GOES_ON_SECONDS else Stalls(is_own=self.is_own)
@@ -79,7 +79,7 @@ class Sample:
 
 
 def level(now: Sample, before: Sample | None = None) -> PressureLevel:
-    """How short memory is; `before` is the previous sample, taken some seconds ago."""
+    """Returns how short memory is; `before` is the previous sample, taken some seconds ago."""
     stalls = now.stalls if before is None else now.stalls.since(before.stalls)
     was_refused = before is not None and now.num_refused > before.num_refused
     if now.is_nothing or (stalls.full >= ALL_STALLED and (stalls.is_own or now.is_very_little)):
@@ -92,7 +92,7 @@ def level(now: Sample, before: Sample | None = None) -> PressureLevel:
 
 
 def sample(hardware: Hardware, stalls: Stalls) -> Sample:
-    """A sample of main memory, from what is known of the machine."""
+    """Returns a sample of main memory, from what is known of the machine."""
     refused = hardware.cgroup.num_refused if hardware.cgroup is not None else 0
     return Sample(hardware.ram_capacity_bytes, hardware.ram_free_bytes, refused, stalls)
 
@@ -145,7 +145,7 @@ def stalls_of(text: str, *, is_own: bool) -> Stalls:
 
 
 def _own_file() -> Path | None:
-    """The file of our version 2 group; not that of the root group, which counts the whole machine."""
+    """Returns the file of our version 2 group; not that of the root group, which counts the whole machine."""
     try:
         lines = _OWN_GROUP.read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -50,7 +50,7 @@ def process_memory() -> ProcessMemory:
 
 
 def major_faults() -> int:
-    """Page faults of this process since it began that were read from a disk; 0 where the system does not count them."""
+    """Returns how many page faults of this process were read from a disk; 0 if the system does not count them."""
     if sys.platform == "win32":
         return 0
     import resource
@@ -59,13 +59,14 @@ def major_faults() -> int:
 
 
 def bytes_in_files(extents: Iterable[tuple[int, int]]) -> int:
-    """How many bytes of the extents are pages of mapped files; 0 where the system does not report that.
+    """Returns how many bytes of the extents are pages of mapped files; 0 where the system does not report that.
 
     Args:
         extents: Addresses with the bytes behind them, as a library lays its weights into a file that it maps.
     """
     try:
-        lines = _MAPS.read_text().splitlines()
+        # Paths of mapped files may be in any encoding.
+        lines = _MAPS.read_text("latin-1").splitlines()
     except OSError:
         return 0
     # Address range, permissions, offset, device, inode, path: what has no inode is no file.
@@ -81,7 +82,7 @@ def bytes_in_files(extents: Iterable[tuple[int, int]]) -> int:
 
 
 def _linux_status() -> dict[str, int] | None:
-    """Bytes by Linux's names for them; None on other systems.
+    """Returns bytes by Linux's names for them; None on other systems.
 
     `smaps_rollup` reports the same and more, but walks all pages: milliseconds, with a model in memory.
     """

@@ -90,7 +90,7 @@ class Profile:
         return max(self.disk_bytes_per_s)
 
     def seconds(self, work: Work) -> float:
-        """The expected seconds of a pass."""
+        """Returns the expected seconds of a pass."""
         computing, streaming = self.computing_seconds(work), work.streamed_bytes / self.stream_bytes_per_s
         mapped = work.mapped_bytes / (MAPPED_SHARE * self.stream_bytes_per_s) if work.mapped_bytes else 0.0
         if streaming:
@@ -98,32 +98,32 @@ class Profile:
         return self.step_s + computing + mapped
 
     def retrieval_seconds(self, loads: float, queries: int) -> float:
-        """The seconds of a search of the index that reads `loads` partitions and answers `queries` queries."""
+        """Returns the seconds of a search of the index that reads `loads` partitions and answers `queries` queries."""
         return self.retrieval_s + self.retrieval_load_s * loads + self.retrieval_query_s * queries
 
     def table(self, key: str) -> Measured:
-        """What was measured of a model; empty where nothing was."""
+        """Returns what was measured of a model; empty where nothing was."""
         return next((measured for known, measured in self.tables if known == key), NOTHING)
 
     def with_table(self, key: str, measured: Measured) -> Profile:
-        """The profile with another table for a model."""
+        """Returns the profile with another table for a model."""
         others = tuple(entry for entry in self.tables if entry[0] != key)
         return replace(self, tables=(*others, (key, measured))[-MOST_TABLES:])
 
     def corrections(self, key: str) -> Corrections:
-        """How much slower passes of a model are than the rates alone predict."""
+        """Returns how much slower passes of a model are than the rates alone predict."""
         return Corrections(self.table(key), self.expected_seconds)
 
     def expected_seconds(self, work: Work) -> float:
-        """The expected seconds of a pass by the rates alone, without the disk."""
+        """Returns the expected seconds of a pass by the rates alone, without the disk."""
         return self.step_s + self.computing_seconds(work)
 
     def computing_seconds(self, work: Work) -> float:
-        """The same without the disk and without the fixed time of every step."""
+        """Returns the same without the disk and without the fixed time of every step."""
         return sum(self.computing_parts(work))
 
     def computing_parts(self, work: Work) -> tuple[float, ...]:
-        """The seconds of a pass by the rate that they depend on, in the order of `RATES`."""
+        """Returns the seconds of a pass by the rate that they depend on, in the order of `RATES`."""
         to_read, to_compute = (1.0, 1.0) if work.is_repacked else (self.repack_decode_gain, self.repack_prefill_gain)
         # Never faster than from page-locked memory: a plan with more of that would then be the slower one.
         pageable = min(self.pageable_to_device_bytes_per_s, self.host_to_device_bytes_per_s)
@@ -139,7 +139,7 @@ class Profile:
 
 
 def overlapped(computing: float, streaming: float, ring_slots: int) -> float:
-    """Seconds of a pass whose layers are read while others are computed; with one slot nothing overlaps."""
+    """Returns seconds of a pass whose layers are read while others are computed; with one slot nothing overlaps."""
     # Called some thousand times for a plan.
     longer, shorter = (computing, streaming) if computing > streaming else (streaming, computing)
     return longer + shorter / (ring_slots * ring_slots or 1)
@@ -192,7 +192,7 @@ Observation: TypeAlias = PassObserved | ReadsObserved | SweepsLearnt | PauseObse
 
 
 def refined(profile: Profile, observation: Observation) -> Profile:
-    """The profile after an observation: exponential averages, of logarithms because rates span magnitudes."""
+    """Returns the profile after an observation: exponential averages, of logarithms because rates span magnitudes."""
     match observation:
         case PassObserved():
             return _after_pass(profile, observation)
@@ -208,7 +208,7 @@ def refined(profile: Profile, observation: Observation) -> Profile:
 
 
 def computing_in(work: Work, seconds: float, reading_seconds: float) -> float | None:
-    """The part of a pass's seconds that was computing; None where reading from the disk hid it, and shows only itself.
+    """Returns the part of a pass's seconds that was computing; None if reading from the disk hid it.
 
     What the system reads of a mapped file while a pass touches it is not counted.
     """
@@ -230,7 +230,7 @@ def _after_pass(profile: Profile, seen: PassObserved) -> Profile:
     measured = profile.table(seen.table)
     point = measured.point(seen.split, seen.kind, seen.size)
     if point is not None and point.seconds is not None:
-        # Relative to the point's own seconds: with the bounds of the corrections it would drift for ever.
+        # Relative to the point's own seconds: with the bounds of the corrections it would drift without end.
         expected = point.seconds * profile.expected_seconds(seen.work) / profile.expected_seconds(point.work)
         return profile.with_table(seen.table, measured.scaled(point, 1 / _change(expected / taken)))
     return _with_blame(profile, seen, taken)
@@ -265,7 +265,7 @@ def _after_pause(profile: Profile, seen: PauseObserved) -> Profile:
 
 
 def _change(ratio: float) -> float:
-    """The factor for a rate that was observed to be `ratio` times what was expected."""
+    """Returns the factor for a rate that was observed to be `ratio` times what was expected."""
     return math.exp(LEARNING_RATE * math.log(min(MOST_SURPRISE, max(1 / MOST_SURPRISE, ratio))))
 
 

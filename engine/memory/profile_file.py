@@ -33,13 +33,13 @@ _MAY_BE_ZERO = frozenset({"retrieval_s", "retrieval_load_s", "retrieval_query_s"
 
 
 def profile_file(folder: Path) -> Path:
-    """The file of this machine's profile in `folder`: another processor or version of llama.cpp has another one."""
+    """Returns the file of this machine's profile: another processor or version of llama.cpp has another one."""
     machine = (platform.machine(), _processor(), str(psutil.cpu_count()), _llama_version())
     return folder / f"profile-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:16]}.json"
 
 
 def _processor() -> str:
-    """What the processor calls itself; on Linux `platform` does not report that."""
+    """Returns what the processor calls itself; on Linux `platform` does not report that."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -94,7 +94,7 @@ def _profile(content: object) -> Profile:
 
 
 def _tables(content: Iterable[Any]) -> Iterator[tuple[str, Measured]]:
-    """A table that is not valid is measured again; the others, and all rates, are as good as before."""
+    """Yields the tables that are valid; the others are measured again, and all rates are as good as before."""
     for entry in content:
         try:
             key, table = entry

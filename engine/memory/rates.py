@@ -14,7 +14,7 @@ WINDOW_SECONDS = 2.0
 
 
 class Rates:
-    """Usable from any thread."""
+    """Computes rates from totals, which it remembers between calls. Usable from any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -22,7 +22,7 @@ class Rates:
         self._seen: dict[str, deque[tuple[float, float]]] = {}
 
     def of(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """By name, by how much each total grew per second recently; 0 where a total is new or has restarted."""
+        """Returns by name how much each total grew per second recently; 0 if a total is new or has restarted."""
         now = self._clock()
         with self._lock:
             return {name: self._rate(name, total, now) for name, total in totals.items()}
@@ -40,7 +40,7 @@ class Rates:
 
 
 def disk_totals() -> dict[str, float]:
-    """What this process has read from disks and written to them so far, without the page cache; {} if not reported."""
+    """Returns what this process has read from disks and written to them so far; {} if that is not reported."""
     try:
         counts = psutil.Process().io_counters()
     except (AttributeError, NotImplementedError, psutil.Error, OSError):

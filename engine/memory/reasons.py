@@ -16,19 +16,19 @@ _NOTABLE = 0.04
 
 
 def given_up(tier: Tier, level: PressureLevel) -> str:
-    """The sentence before that of the rung: why something was given up."""
+    """Returns the sentence before that of the rung: why something was given up."""
     if tier != "ram":
         return f"There is too little room left {_PLACES[tier]}."
     return "The system is very short of memory." if level == "full" else "The system is short of memory."
 
 
 def over_budget(tier: Tier) -> str:
-    """The sentence before that of the rung: more is held than the budget allows, whatever the system has left."""
+    """Returns the sentence before that of the rung: more is held than the budget allows."""
     return f"More is held {_PLACES[tier]} than its budget allows."
 
 
 def taken_back(tier: Tier) -> str:
-    """The sentence before that of taking the rung back."""
+    """Returns the sentence before that of taking the rung back."""
     return f"There is room {_PLACES[tier]} again."
 
 
@@ -48,14 +48,14 @@ def budget_chosen(tier: Tier, num_bytes: int | None) -> str:
 
 
 def losses_chosen(may_lose: bool) -> str:
-    """Says that the user allowed losses for want of memory, or forbade them."""
+    """Says that the user allowed losses for lack of memory, or forbade them."""
     if may_lose:
         return "A model that has no room may lose a little: keys and values in 8 bits, or a smaller context."
     return "No model may lose anything for want of room."
 
 
 def cause(before: tuple[Budgets, Backlog] | None, now: tuple[Budgets, Backlog]) -> str:
-    """What has changed since the current placement was decided; "" where only more is known."""
+    """Returns what has changed since the current placement was decided; "" where only more is known."""
     if before is None:
         return ""
     for tier, had, has in _differing(before[0], now[0]):
@@ -64,14 +64,18 @@ def cause(before: tuple[Budgets, Backlog] | None, now: tuple[Budgets, Backlog]) 
     return _of_backlog(before[1].waiting + before[1].running, now[1].waiting + now[1].running)
 
 
-def index_moved(before: int, now: int) -> str:
-    """Says that more or less of the index stays in memory."""
+def index_moved(before: int, now: int, partition_bytes: int = 0) -> str:
+    """Says that more or less of the index stays in memory, and how many partitions leave it."""
+    num_released = round((before - now) / partition_bytes) if partition_bytes else 0
+    if num_released > 0:
+        parts = "1 part" if num_released == 1 else f"{num_released:,} parts"
+        return f"The index releases {parts}: up to {in_words(now)} in memory instead of {in_words(before)}."
     verb = "more" if now > before else "less"
     return f"The index keeps {verb} in memory: up to {in_words(now)} instead of {in_words(before)}."
 
 
 def in_short(why: str, changed: Sequence[str], moved: str = "") -> str:
-    """The first of the `changed` sentences, and how the index `moved`; "" where nothing has changed but that."""
+    """Returns the first of the `changed` sentences and how the index `moved`; "" if nothing else has changed."""
     index = f"{moved.partition(':')[0]}." if moved else ""
     return " ".join(filter(None, (why, f"Now: {changed[0]}.", index))) if changed else ""
 

@@ -40,7 +40,7 @@ class Held:
     @classmethod
     def by(cls, ledger: Ledger) -> Held:
         """Reads them from the ledger."""
-        # Else what a child takes would be missing from what is free before it is found here.
+        # Otherwise what a child takes would already be missing from what is free, and not yet be counted here.
         ledger.look(LOOK_SECONDS)
         return cls(ledger.counted_bytes("gpu"), ledger.counted_bytes("disk"), in_other_processes(ledger))
 
@@ -54,7 +54,7 @@ class Room:
     disk_bytes: int
 
     def within(self, budgets: Budgets) -> Room:
-        """The same, limited by the budgets."""
+        """Returns the same, limited by the budgets."""
         return Room(
             _within(self.gpu_bytes, budgets.gpu_bytes),
             _within(self.ram_bytes, budgets.ram_bytes),
@@ -63,7 +63,7 @@ class Room:
 
 
 def room_of(hardware: Hardware, demand: Demand) -> Room:
-    """How much the plan may use of each tier."""
+    """Returns how much the plan may use of each tier."""
     children = (span.num_bytes for span in demand.fixed if span.tier == "ram" and span.owner in OTHER_PROCESSES)
     held = Held(demand.held_gpu_bytes, demand.held_disk_bytes, sum(children))
     room = there_is(hardware, held, demand.device_reserve_bytes).within(demand.budgets)
@@ -72,7 +72,7 @@ def room_of(hardware: Hardware, demand: Demand) -> Room:
 
 
 def there_is(hardware: Hardware, held: Held, device_reserve_bytes: int) -> Room:
-    """All that could be ours, whatever budgets say; `device_reserve_bytes` stay free on each device."""
+    """Returns all that could be ours, whatever budgets say; `device_reserve_bytes` stay free on each device."""
     gpu_bytes = device_free_bytes(hardware, held.gpu_bytes) + held.gpu_bytes
     gpu_bytes -= device_reserve_bytes * len(hardware.devices)
     ram_bytes = _ram_bytes(hardware, hardware.process_bytes + held.children_bytes + _on_device_in_ram(hardware, held))
@@ -95,7 +95,7 @@ def require_disk_room(folder: Path, num_bytes: int) -> None:
 
 
 def device_free_bytes(hardware: Hardware, held_bytes: int) -> int:
-    """What is available on all devices beyond the `held_bytes` that are ours, which include compute buffers.
+    """Returns what is available on all devices beyond the `held_bytes` that are ours, which include compute buffers.
 
     A driver that does not count what we hold reports all of a device as free.
     """
@@ -104,7 +104,7 @@ def device_free_bytes(hardware: Hardware, held_bytes: int) -> int:
 
 
 def left_bytes(hardware: Hardware, demand: Demand, entered_bytes: int) -> int:
-    """How much more memory may be held than now; below 0 where already too much is held.
+    """Returns how much more memory may be held than now; below 0 where already too much is held.
 
     It is limited by the budget, beyond the `entered_bytes` that the ledger knows, and by what is really free, since
     there is always something that the ledger does not know.
@@ -114,12 +114,12 @@ def left_bytes(hardware: Hardware, demand: Demand, entered_bytes: int) -> int:
 
 
 def headroom_bytes(hardware: Hardware) -> int:
-    """How much memory is left to the system and to what the ledger does not know."""
+    """Returns how much memory is left to the system and to what the ledger does not know."""
     return min(MAX_HEADROOM_BYTES, max(MIN_HEADROOM_BYTES, int(hardware.ram_capacity_bytes * HEADROOM_SHARE)))
 
 
 def _on_device_in_ram(hardware: Hardware, held: Held) -> int:
-    """Memory that we hold through a device and that no process is charged for; Metal maps it into our process."""
+    """Returns memory held through a device that no process is charged for; Metal maps it into our process."""
     return held.gpu_bytes if hardware.device_shares_ram and sys.platform != "darwin" else 0
 
 

@@ -53,7 +53,7 @@ class Remainder:
 
 
 def remainder(ledger: Ledger, process: ProcessMemory) -> Remainder:
-    """The remainder of the ledger's process; 0 where the system does not report memory by kinds.
+    """Returns the remainder of the ledger's process; 0 where the system does not report memory by kinds.
 
     There, pages that a library or a model has mapped would look like memory that no owner has entered.
     """
@@ -64,7 +64,7 @@ def remainder(ledger: Ledger, process: ProcessMemory) -> Remainder:
 
 
 def in_other_processes(ledger: Ledger) -> int:
-    """Memory that is ours but not part of this process."""
+    """Returns memory that is ours but not part of this process."""
     return sum(ledger.held_bytes("ram", owner) for owner in OTHER_PROCESSES)
 
 
@@ -136,7 +136,7 @@ class Runtime:
             return not self._unmeasured
 
     def unnamed_bytes(self) -> int:
-        """What the process keeps and the ledger does not know, by its last look; negative where the ledger has more."""
+        """Returns what the process keeps and the ledger does not know, by its last look; negative if that has more."""
         return remainder(self._ledger, self._process()).kept_bytes
 
     def _measure_settled(self, what: str, settling: _Settling) -> None:
@@ -161,7 +161,7 @@ class Runtime:
         return self._ledger.take(owner, what, "ram", num_bytes)
 
     def _freed(self) -> int:
-        """What the allocator has spare; if more was allocated than written to, nothing is, and the rest is lacking.
+        """Returns what the allocator has spare; if more was allocated than written to, notes that as lacking.
 
         What is lacking was counted for the libraries that allocated it, so it is subtracted from theirs.
         """
@@ -180,7 +180,7 @@ class Runtime:
         return self._unknown_now()
 
     def _unknown_now(self) -> int:
-        """The same, by the last look."""
+        """Returns the same, by the last look."""
         process = self._process()
         if process.tells_kinds:
             return remainder(self._ledger, process).kept_bytes
@@ -188,7 +188,7 @@ class Runtime:
         return process.rss_bytes - _held(self._ledger, is_mapped=False) - _mapped(self._ledger)
 
     def _library_bytes(self) -> int:
-        """Pages of all mapped files that no other owner has entered."""
+        """Returns pages of all mapped files that no other owner has entered."""
         entered = _mapped(self._ledger) - self._ledger.held_bytes("ram", OWNER, is_mapped=True)
         return max(0, self._process().file_bytes - entered)
 
@@ -199,7 +199,7 @@ class Runtime:
 
 
 def _mapped(ledger: Ledger) -> int:
-    """All that may be pages of files in memory: of a model that does not fit, any of its pages may be there."""
+    """Returns all that may be pages of files in memory: of a model that does not fit, any page may be there."""
     return ledger.held_bytes("ram", is_mapped=True) + ledger.held_bytes("disk", is_mapped=True)
 
 

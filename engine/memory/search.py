@@ -1,4 +1,4 @@
-"""The search: every frame with every filling of main memory, the most hopeful first, until none can beat the best.
+"""The search: every frame with every filling of main memory, the most promising first, until none can beat the best.
 
 The space is small and does not depend on how much memory there is: a larger budget only adds placements to choose
 from, so it never predicts a slower answer. Two choices are computed instead of searched: a device takes as many layers
@@ -70,7 +70,7 @@ def search(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_
 
 
 def _least(prospects: list[_Prospect], evaluated: int) -> Found:
-    """The placement with the least memory and mapped weights; it `fits` if at least all else has room."""
+    """Returns the placement with the least memory and mapped weights; it `fits` if at least all else has room."""
     shortage = min(one.shortage for one in prospects)
     choices = [one for one in prospects if one.shortage == shortage]
     best = min(choices, key=lambda one: one.key(one.latency(one.smallest), one.smallest))
@@ -99,20 +99,20 @@ class _Task:
         self._levels: dict[KVType, tuple[_Level, ...]] = {}
 
     def levels(self, kv_type: KVType) -> tuple[_Level, ...]:
-        """The levels, the fullest first; the last one has as little as possible."""
+        """Returns the levels, the fullest first; the last one has as little as possible."""
         if kv_type not in self._levels:
             fillings = product(self._index_levels(), self._tree_levels(kv_type))
             self._levels[kv_type] = tuple(self.level(kv_type, Filling(*index, tree)) for index, tree in fillings)
         return self._levels[kv_type]
 
     def level(self, kv_type: KVType, filling: Filling) -> _Level:
-        """The values that do not depend on the weights alongside this filling."""
+        """Returns the values that do not depend on the weights alongside this filling."""
         restored_bytes = self.terms.restored_bytes(kv_type, filling.tree_bytes, self.backlog.cached_tokens)
         retrieval_s = self.profile.retrieval_seconds(filling.loads, self.backlog.num_answers)
         return _Level(filling, filling.index_bytes + filling.tree_bytes, retrieval_s, restored_bytes / self.rate)
 
     def _index_levels(self) -> tuple[tuple[int, float], ...]:
-        """Bytes of resident partitions, and how many a search must read. Room for one is always needed."""
+        """Returns bytes of resident partitions, and how many a search must read. Room for one is always needed."""
         demand = self.demand
         if demand.mode == "on_disk" or not demand.num_partitions:
             return ((0, 0.0),)
@@ -122,7 +122,7 @@ class _Task:
         return tuple((level, loads_of(demand, level)) for level in sorted(levels, reverse=True))
 
     def _tree_levels(self, kv_type: KVType) -> tuple[int, ...]:
-        """How much of a context's KV may stay in memory; no room is kept for what will never be asked for again."""
+        """Returns how much of a context's KV may stay in memory; nothing is kept that will never be asked for again."""
         if not self.backlog.cached_share:
             return (0,)
         whole = self.terms.worthwhile_tree_bytes(kv_type)
@@ -164,11 +164,11 @@ class _Prospect:
     # --- lower bounds ---
 
     def hope(self) -> float:
-        """A latency that no filling beats: as if all but weights took no room, and searches read nothing."""
+        """Returns a latency that no filling beats: as if all but weights took no room, and searches read nothing."""
         return self._hope(self.left - self._levels[-1].empty.index_bytes, self._task.retrieval_at_best_s, 0.0)
 
     def _hope(self, room_bytes: int, retrieval_s: float, restoring_s: float) -> float:
-        """The same with `room_bytes` for weights: as if a ring took no room of its own."""
+        """Returns the same with `room_bytes` for weights: as if a ring took no room of its own."""
         self.evaluated += 1
         if self._whole <= room_bytes:
             return self._resident.latency(Disk(restoring=restoring_s), retrieval_s)
@@ -182,13 +182,13 @@ class _Prospect:
         return hope if reads_all else min(hope, self._mapped_latency(room_bytes, retrieval_s, restoring_s))
 
     def _mapped_latency(self, room_bytes: int, retrieval_s: float, restoring_s: float) -> float:
-        """The latency where the system keeps as much of the weights as it can."""
+        """Returns the latency where the system keeps as much of the weights as it can."""
         return self._partial.latency(self._mapped(room_bytes, restoring_s), retrieval_s)
 
     # --- fillings ---
 
     def best_filling(self, to_beat: _Key | None) -> tuple[_Key, Filling] | None:
-        """The best filling of memory with this frame, if it comes before `to_beat`."""
+        """Returns the best filling of memory with this frame, if it comes before `to_beat`."""
         best: tuple[_Key, Filling] | None = None
         for hope, number, left in sorted(self._hopes()):
             if to_beat is not None and hope > to_beat[0]:
@@ -204,19 +204,19 @@ class _Prospect:
         return best
 
     def _hopes(self) -> Iterator[tuple[float, int, int]]:
-        """For each level a latency that no way to hold the weights beats, its number, and the weights' room."""
+        """Yields for each level a latency that no way to hold the weights beats, its number, and the weights' room."""
         for number, level in enumerate(self._levels):
             left = self.left - level.num_bytes
             if left >= 0:
                 yield self._hope(left, level.retrieval_s, level.restoring_s), number, left
 
     def _partly(self, level: _Level, left: int) -> Iterator[tuple[float, _Weights]]:
-        """Ways to hold weights that do not all fit, and the latency with each."""
+        """Yields ways to hold weights that do not all fit, and the latency with each."""
         yield from self._streamed(level, left)
         yield self._mapped_latency(left, level.retrieval_s, level.restoring_s), _MAPPED
 
     def _streamed(self, level: _Level, left: int) -> Iterator[tuple[float, _Weights]]:
-        """Each ring that has room, and the latency with it."""
+        """Yields each ring that has room, and the latency with it."""
         if self._task.demand.is_streamable:
             spread, courses, rate = self._spread, self._streaming, self._rate
             for weights in self._rings(left):
@@ -259,7 +259,7 @@ class _Prospect:
         return Found(self.frame, filling, prediction, course.at_once, serves_all, evaluated=evaluated)
 
     def key(self, latency: float, filling: Filling) -> _Key:
-        """The order of placements; of equally fast ones: nothing lost, more at once, nothing moved, more kept."""
+        """Returns the rank; of equally fast placements: nothing lost, more at once, nothing moved, more kept."""
         frame = self.frame
         return (
             latency,
@@ -338,7 +338,7 @@ def _filled(empty: Filling, weights: _Weights, left: int) -> Filling:
 
 
 def loads_of(demand: Demand, index_bytes: int) -> float:
-    """How many partitions a search must read from the disk where `index_bytes` of them stay in memory."""
+    """Returns how many partitions a search must read from the disk where `index_bytes` of them stay in memory."""
     if demand.mode == "on_disk":
         return 0.0
     missing = 1.0 - min(1.0, index_bytes / max(1, demand.index_bytes))

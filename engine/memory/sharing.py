@@ -32,7 +32,7 @@ UNMEASURED = Sharing()
 
 
 def pass_threads(sharing: Sharing, reading_seconds: float, search_seconds: float) -> int | None:
-    """Threads of a pass while a search runs for `search_seconds`; None for as many as it has alone.
+    """Returns threads of a pass while a search runs for `search_seconds`; None for as many as it has alone.
 
     What was measured are steps of answers, which are short. A pass over a prompt keeps its threads until it ends: with
     one of two, a pass of three seconds took six alongside a search of a third of a second.
@@ -46,14 +46,14 @@ def pass_threads(sharing: Sharing, reading_seconds: float, search_seconds: float
 
 
 def ways(num_write_threads: int, num_cores: int) -> tuple[tuple[int, int], ...]:
-    """Threads of a step and of a scan that are worth measuring: all for both, few for the scan, and separate cores."""
+    """Returns threads of a step and of a scan that are worth measuring: all for both, few for the scan, or apart."""
     few = max(1, num_cores // 4)
     apart = max(1, num_write_threads - few)
     return tuple(dict.fromkeys(((num_write_threads, num_cores), (num_write_threads, few), (apart, few))))
 
 
 def chosen(measured: Measured, split: Split, possible: Collection[tuple[int, int]]) -> Sharing:
-    """The way with the highest measured throughput for this split of the layers, of those that are possible now."""
+    """Returns the way with the highest measured throughput for this split of the layers, of those possible now."""
     known = [
         one
         for one in measured.beside

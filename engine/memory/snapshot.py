@@ -65,7 +65,7 @@ def _with_news(tier: TierSnapshot, news: TierNews) -> TierSnapshot:
 
 
 def _device_tier(ledger: Ledger, devices: Sequence[Device]) -> TierSnapshot:
-    """All devices as one tier: layers are distributed over them, and budgets are for all together."""
+    """Returns all devices as one tier: layers are distributed over them, and budgets are for all together."""
     names = " + ".join(device.description or device.name for device in devices)
     capacity_bytes = sum(device.capacity_bytes for device in devices)
     free_bytes = sum(device.free_bytes for device in devices)
@@ -73,7 +73,7 @@ def _device_tier(ledger: Ledger, devices: Sequence[Device]) -> TierSnapshot:
 
 
 def _ram_tier(ledger: Ledger, hardware: Hardware) -> TierSnapshot:
-    """RAM, where what our process holds beyond all owners has a name of its own."""
+    """Returns RAM, where what our process holds beyond all owners has a name of its own."""
     spans = tuple(span for span in ledger.spans("ram") if span.num_bytes)
     missing_bytes = remainder(ledger, hardware.process).kept_bytes
     if missing_bytes > 0:
@@ -133,7 +133,7 @@ class SnapshotTicker:
                 self._take()
 
     def _take(self) -> None:
-        """Takes a picture; the page misses one that cannot be taken, and the next may succeed."""
+        """Takes a picture; if that fails, the page misses one, and the next may succeed."""
         try:
             self._publish(self._look())
         except Exception:

@@ -33,7 +33,7 @@ class Spread:
 
     @classmethod
     def of(cls, layer_bytes: Sequence[int], stage_bytes: int = 0) -> Spread:
-        """From the sizes of the layers that the processor computes; `stage_bytes` of 0 makes stages whole layers."""
+        """Makes it from the sizes of the layers that the processor computes; `stage_bytes` 0: a stage is a layer."""
         order, stage_bytes = _order(len(layer_bytes)), stage_bytes or max(layer_bytes, default=0)
         return cls(
             order=order,
@@ -44,14 +44,14 @@ class Spread:
         )
 
     def fewest_streamed(self, room_bytes: int, ring_slots: int) -> int | None:
-        """How many layers must be streamed for the others and the ring to fit; None if no number fits."""
+        """Returns how many layers must be streamed for the others and the ring to fit; None if no number fits."""
         over = self.total_bytes + ring_slots * self.slot_bytes - room_bytes
         # A ring that holds all that is streamed would stream nothing.
         count = bisect_left(self.streamed_bytes, max(over, ring_slots * self.stage_bytes + 1))
         return count if count < len(self.streamed_bytes) else None
 
     def stages_beside(self, count: int, room_bytes: int, ring_slots: int) -> int:
-        """How many stages of the last of `count` streamed layers fit into memory with the other layers and the ring."""
+        """Returns how many stages of the last of `count` streamed layers fit into memory with the others and ring."""
         streamed_bytes = self.streamed_bytes[count]
         last_bytes = streamed_bytes - self.streamed_bytes[count - 1]
         left = room_bytes - (self.total_bytes - streamed_bytes + ring_slots * self.slot_bytes)
@@ -60,11 +60,11 @@ class Spread:
         return max(0, min(left, most) // self.stage_bytes)
 
     def bytes_streamed(self, count: int, part_stages: int) -> int:
-        """What a pass reads of `count` streamed layers, when `part_stages` stages of the last one stay in memory."""
+        """Returns what a pass reads of `count` streamed layers, if `part_stages` of the last one stay in memory."""
         return self.streamed_bytes[count] - part_stages * self.stage_bytes
 
     def layers(self, count: int) -> tuple[int, ...]:
-        """The layers that are streamed when `count` are, in the order of a pass."""
+        """Returns the layers that are streamed when `count` are, in the order of a pass."""
         return tuple(sorted(self.order[:count]))
 
 

@@ -41,7 +41,7 @@ class Pace:
     patience_s: float = CALM_SECONDS
 
     def seen(self, level: PressureLevel, now: float) -> Pace:
-        """The pace after a look at how short memory is."""
+        """Returns the pace after a look at how short memory is."""
         if level != "none":
             return replace(self, calm_since=None)
         return self if self.calm_since is not None else replace(self, calm_since=now)
@@ -55,7 +55,7 @@ class Pace:
         return now - max(self.calm_since, self.fell_at, self.climbed_at) >= self.patience_s
 
     def fallen(self, now: float, *, has_failed: bool = False) -> Pace:
-        """The pace after something was given up; `has_failed`: again, because taking it back failed, at any time."""
+        """Returns the pace after something was given up; `has_failed`: again, because taking it back failed."""
         is_relapse = has_failed or now - self.climbed_at < RELAPSE_SECONDS
         patience_s = min(MAX_CALM_SECONDS, self.patience_s * 2) if is_relapse else self._rewarded(now)
         return replace(self, fell_at=now, calm_since=None, patience_s=patience_s, climbed_at=float("-inf"))
@@ -64,7 +64,7 @@ class Pace:
         return replace(self, climbed_at=now, patience_s=self._rewarded(now))
 
     def _rewarded(self, now: float) -> float:
-        """The patience, reduced if the last step up has held: that nothing fell while waiting proves nothing."""
+        """Returns the patience, reduced if the last step up has held: a wait in which nothing fell proves nothing."""
         has_held = RELAPSE_SECONDS <= now - self.climbed_at < float("inf")
         return max(CALM_SECONDS, self.patience_s / 2) if has_held else self.patience_s
 
@@ -75,7 +75,7 @@ class Standing:
     def __init__(self) -> None:
         self.given_up: tuple[Rung, ...] = ()
         self._paces: dict[Tier, Pace] = {tier: Pace() for tier in TIERS}
-        # Taken back, the oldest first, and not yet known to be there.
+        # Taken back, the oldest first, but not yet known to be available.
         self._on_trial: tuple[Rung, ...] = ()
 
     def move(
@@ -115,14 +115,14 @@ class Standing:
         self._on_trial = ()
 
     def fail_trial(self, now: float) -> tuple[Rung, ...]:
-        """Gives up again what was taken back and could not be had, to be tried later than before. Returns it."""
+        """Gives up again what was taken back but was not available, and retries it later than before. Returns it."""
         failed, self._on_trial = self._on_trial, ()
         for rung in reversed(failed):
             self.give_up(rung, now, has_failed=True)
         return failed
 
     def holds(self, tier: Tier) -> bool:
-        """Whether something of this tier is given up."""
+        """Returns whether something of this tier is given up."""
         return any(rung.tier == tier for rung in self.given_up)
 
     def forget(self, tiers: Collection[Tier] = TIERS) -> None:
@@ -149,7 +149,7 @@ class Standing:
 
 
 def _next_down(tier: Tier, state: LadderState) -> Rung | None:
-    """The next rung of a tier; nothing more is lost before the losses chosen so far have taken effect."""
+    """Returns the next rung of a tier; nothing more is lost before the losses chosen so far have taken effect."""
     rung = next_rung(tier, state)
     if rung is not None and rung.is_lossy and awaits_loss(state.given_up, state.placement):
         return None

@@ -89,39 +89,39 @@ class Terms:
     # --- how the layers are distributed ---
 
     def on_device(self, frame: Frame) -> int:
-        """How many layers the device computes."""
+        """Returns how many layers the device computes."""
         return layers_of(frame.n_gpu_layers, self._num_layers)
 
     def has_head(self, frame: Frame) -> bool:
-        """Whether the device computes the output head."""
+        """Returns whether the device computes the output head."""
         return frame.n_gpu_layers > 0
 
     def device_layer_bytes(self, frame: Frame) -> int:
         return self._weights[self.on_device(frame)]
 
     def ram_layer_bytes(self, frame: Frame) -> int:
-        """The bytes of all layers that the processor computes, streamed or not."""
+        """Returns the bytes of all layers that the processor computes, streamed or not."""
         return self._weights[-1] - self.device_layer_bytes(frame)
 
     def can_leave(self, frame: Frame, filling: Filling) -> bool:
-        """Whether the weights can leave memory for another model's; a device with layers would need a new load."""
+        """Returns whether weights can leave memory for another model's; layers on a device would need a new load."""
         demand = self.demand
         return demand.wishes.can_leave and demand.is_streamable and not (frame.n_gpu_layers or filling.is_mapped)
 
     def is_repacked(self, frame: Frame, filling: Filling) -> bool:
-        """Whether weights lie in the order that the processor reads fastest."""
+        """Returns whether weights lie in the order that the processor reads fastest."""
         if filling.is_mapped or self.can_leave(frame, filling):
             return False
         return not filling.num_streamed or self.can_pack(frame)
 
     def can_pack(self, frame: Frame) -> bool:
-        """Whether layers can be streamed in that order: llama.cpp makes it only where it uses no device."""
+        """Returns whether layers can be streamed in that order: llama.cpp makes it only where it uses no device."""
         if not self.demand.is_packable or frame.n_gpu_layers:
             return False
         return self.fixed_disk_bytes + self.shape.file_bytes + self._copy_bytes <= self._disk_room_bytes
 
     def packed_bytes(self, frame: Frame, filling: Filling) -> int:
-        """Disk bytes of the copy from which layers are streamed in the order that the processor reads fastest."""
+        """Returns the disk bytes of the copy with layers in the order that the processor reads fastest."""
         return self._copy_bytes if filling.num_streamed and self.is_repacked(frame, filling) else 0
 
     @property
@@ -129,7 +129,7 @@ class Terms:
         return self._weights[-1] + self.shape.head_bytes
 
     def has_ring_room(self, frame: Frame, room_bytes: int) -> bool:
-        """Whether this room for weights holds the smallest ring: a layer that stays, and one slot."""
+        """Returns whether this room for weights holds the smallest ring: a layer that stays, and one slot."""
         if not self.demand.is_streamable:
             return False
         left = room_bytes - self.edge_bytes(frame, is_streaming=True)
@@ -142,20 +142,20 @@ class Terms:
         return self._spreads[count]
 
     def streamed_bytes(self, frame: Frame, filling: Filling) -> int:
-        """How many bytes of the layers a pass reads from the disk."""
+        """Returns how many bytes of the layers a pass reads from the disk."""
         return self.spread(frame).bytes_streamed(filling.num_streamed, filling.part_stages)
 
     # --- eq 2 ---
 
     def cell_bytes(self, kv_type: KVType) -> int:
-        """Bytes of one token's keys and values, over all layers."""
+        """Returns bytes of one token's keys and values, over all layers."""
         return self._cells[kv_type][-1]
 
     def device_cell_bytes(self, frame: Frame) -> int:
         return self._cells[frame.kv_type][self.on_device(frame)] if frame.kv_on_gpu else 0
 
     def state_bytes(self, frame: Frame) -> int:
-        """The states of all sequences, where layers keep a state of each; they lie where their cells would."""
+        """Returns the states of all sequences, if layers keep a state of each; they lie where their cells would."""
         return self._states[-1] * num_states(self.shape, frame.num_slots)
 
     def device_state_bytes(self, frame: Frame) -> int:
@@ -163,7 +163,7 @@ class Terms:
         return on_device * num_states(self.shape, frame.num_slots)
 
     def device_bytes(self, frame: Frame) -> int:
-        """Everything of ours on the device."""
+        """Returns everything of ours on the device."""
         num_bytes = self.fixed_gpu_bytes + (self.demand.embedder_bytes if frame.embedder_on_gpu else 0)
         if not frame.n_gpu_layers:
             return num_bytes
@@ -175,7 +175,7 @@ class Terms:
         return self._device_compute_bytes(frame, is_split=is_split) if frame.n_gpu_layers else 0
 
     def _device_compute_bytes(self, frame: Frame, *, is_split: bool) -> int:
-        """The compute buffer; if `is_split`, layers in memory are copied there and computed matrix by matrix.
+        """Returns the compute buffer; if `is_split`, layers in memory are copied there and computed matrix by matrix.
 
         For dense models they fit into what other passes need; all experts of a layer are one matrix. For its attention,
         the cells of a layer are copied.
@@ -187,7 +187,7 @@ class Terms:
         return self._num_devices * (compute_bytes(self.shape, frame.n_ubatch, frame.num_cells) + copied_bytes)
 
     def most_on_device(self, frame: Frame, room_bytes: int) -> int:
-        """The largest `n_gpu_layers` with which eq 2 holds; `frame`'s own is ignored."""
+        """Returns the largest `n_gpu_layers` with which eq 2 holds; `frame`'s own is ignored."""
         left = room_bytes - self.fixed_gpu_bytes - (self.demand.embedder_bytes if frame.embedder_on_gpu else 0)
         left -= self.shape.head_bytes
         whole, split = (self._device_compute_bytes(frame, is_split=is_split) for is_split in (False, True))
@@ -220,14 +220,14 @@ class Terms:
         return self.state_bytes(frame) - self.device_state_bytes(frame)
 
     def framed_ram_bytes(self, frame: Frame) -> int:
-        """Everything of ours in memory but the weights of the processor, resident partitions and kept KV."""
+        """Returns everything of ours in memory but the weights of the processor, resident partitions and kept KV."""
         embedder = 0 if frame.embedder_on_gpu else self.demand.embedder_bytes
         cells = self.ram_cell_bytes(frame) * frame.num_cells + self.ram_state_bytes(frame)
         on_device = self.device_bytes(frame) if self.device_shares_ram else 0
         return self.fixed_ram_bytes + embedder + cells + self.workspace_ram_bytes(frame) + on_device
 
     def edge_bytes(self, frame: Frame, is_streaming: bool) -> int:
-        """Weights in memory outside the layers.
+        """Returns weights in memory outside the layers.
 
         A token touches one row of token embeddings that are not also the head, and of other tables like them: while
         layers are streamed, these are left to the page cache.
@@ -240,7 +240,7 @@ class Terms:
         return head + (self.shape.head_bytes - self.shape.output_bytes if is_read_whole else 0)
 
     def weight_ram_bytes(self, frame: Frame, filling: Filling) -> int:
-        """Weights in memory including the ring; of mapped weights, what the system can keep there."""
+        """Returns weights in memory including the ring; of mapped weights, what the system can keep there."""
         edges, layers = self.edge_bytes(frame, is_streaming=bool(filling.num_streamed)), self.ram_layer_bytes(frame)
         if filling.is_mapped:
             return max(0, min(filling.mapped_room_bytes, edges + layers))
@@ -251,12 +251,12 @@ class Terms:
         return edges + pinned + filling.ring_slots * spread.slot_bytes
 
     def worthwhile_tree_bytes(self, kv_type: KVType) -> int:
-        """Kept KV that is worth room alongside weights: what one context holds."""
+        """Returns kept KV that is worth room alongside weights: what one context holds."""
         whole, wish = self.cell_bytes(kv_type) * self.demand.context_tokens, self.demand.wishes.kv_ram_bytes
         return whole if wish is None else min(whole, wish)
 
     def restored_bytes(self, kv_type: KVType, tree_bytes: int, cached_tokens: int) -> float:
-        """How many bytes of a prompt's kept KV come from the disk."""
+        """Returns how many bytes of a prompt's kept KV come from the disk."""
         if not cached_tokens:
             return 0.0
         missing = 1.0 - min(1.0, tree_bytes / max(1, self.worthwhile_tree_bytes(kv_type)))
@@ -265,7 +265,7 @@ class Terms:
     # --- where a pass finds what it needs ---
 
     def mapped_bytes(self, frame: Frame, room_bytes: int) -> float:
-        """What the system reads again in each pass that touches everything.
+        """Returns what the system reads again in each pass that touches everything.
 
         It evicts what was used longest ago, which is what a pass needs next: so it reads all of it. Experts are chosen
         almost at random, so as many of them are found in memory as fit.
@@ -300,12 +300,12 @@ class Terms:
 
 
 def cell_bytes(shape: ModelShape, kv_type: KVType) -> tuple[int, ...]:
-    """What one token's keys and values take in each layer, in this format; `shape` has them as f16."""
+    """Returns what one token's keys and values take in each layer, in this format; `shape` has them as f16."""
     return tuple(num_bytes * BYTES_OF_32[kv_type] // BYTES_OF_32["f16"] for num_bytes in shape.kv_cell_bytes)
 
 
 def homes_of(shape: ModelShape, placement: Placement) -> Homes:
-    """Where a pass finds what it needs, for a model that is loaded as it was placed."""
+    """Returns where a pass finds what it needs, for a model that is loaded as it was placed."""
     terms = Terms(Demand(shape, placement.num_cells, placement.num_slots))
     frame = Frame(
         placement.kv_type,
@@ -329,10 +329,10 @@ def homes_of(shape: ModelShape, placement: Placement) -> Homes:
 
 
 def split_of(placement: Placement) -> Split:
-    """The split of layers under which a model in this placement is measured."""
+    """Returns the split of layers under which a model in this placement is measured."""
     return Split(placement.n_gpu_layers, placement.is_repacked, placement.copies_streamed)
 
 
 def _sums(of_layers: tuple[int, ...]) -> tuple[int, ...]:
-    """Entry k: the sum over the last k layers, which are the ones that a device takes first."""
+    """Returns as entry k the sum over the last k layers, which are the ones that a device takes first."""
     return tuple(accumulate(reversed(of_layers), initial=0))

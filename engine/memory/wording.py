@@ -26,7 +26,7 @@ class Wording:
     has_device: bool
 
     def sentence(self) -> str:
-        """Where the layers are, and how fast that is: "20 of 32 layers on the GPU, 12 streamed: about 4 tokens/s."."""
+        """Returns where the layers are, and how fast: "20 of 32 layers on the GPU, 12 streamed: about 4 tokens/s."."""
         if not self.found.fits:
             return f"There is too little memory for this model: {self._needs()}."
         if self.filling.is_mapped:
@@ -34,7 +34,7 @@ class Wording:
         return f"{self._where()}: {self._rate()}."
 
     def reasons(self) -> tuple[str, ...]:
-        """The other decisions, each in a sentence."""
+        """Returns the other decisions, each in a sentence."""
         told = (
             self._of_kv(),
             self._of_cells(),
@@ -71,7 +71,7 @@ class Wording:
         return f"slow, {self._rate()}"
 
     def _too_little(self) -> str:
-        """The remark for where a ring would be used if there were room for the smallest."""
+        """Returns the remark for a model that a ring would be used for if there were room for the smallest."""
         has_room = self.terms.has_ring_room(self.frame, self.filling.mapped_room_bytes)
         streamable = self.terms.demand.is_streamable
         return ", too little even to stream it layer by layer" if streamable and not has_room else ""
@@ -139,7 +139,7 @@ def _slots(count: int) -> str:
 
 
 def reworded(sentence: str, before: Prediction, now: Prediction) -> str:
-    """The sentence about a placement with the rate that is expected of it now."""
+    """Returns the sentence about a placement with the rate that is expected of it now."""
     return sentence.replace(_about(before.tokens_per_s), _about(now.tokens_per_s))
 
 
@@ -148,5 +148,5 @@ def _about(rate: float) -> str:
 
 
 def _figure(rate: float) -> str:
-    """The rate with as many digits as a prediction can have."""
+    """Returns the rate with as many digits as a prediction can have."""
     return f"{rate:.0f}" if rate >= 3 else f"{rate:.1f}" if rate >= 0.1 else f"{rate:.2f}"

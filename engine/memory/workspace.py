@@ -32,12 +32,12 @@ MAX_STATES, MIN_STATES, STATES_BYTES = 16, 6, 2**29
 
 
 def num_sequences(vocabulary_size: int, num_cells: int) -> int:
-    """How many sequence numbers a context of `num_cells` cells has."""
+    """Returns how many sequence numbers a context of `num_cells` cells has."""
     return max(MIN_SEQUENCES, min(_affordable_rows(vocabulary_size), num_cells // CELLS_OF_A_SEQUENCE))
 
 
 def num_states(shape: ModelShape, num_slots: int) -> int:
-    """How many sequences a context has of a model that keeps a state of each; 0 for all other models.
+    """Returns how many sequences a context has of a model that keeps a state of each; 0 for all other models.
 
     Up to three of four may belong to running answers.
     """
@@ -54,13 +54,13 @@ def _affordable_rows(vocabulary_size: int) -> int:
 
 
 def compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
-    """The compute buffer on a device that computes layers."""
+    """Returns the compute buffer on a device that computes layers."""
     num_tokens = _reserved_tokens(shape, n_ubatch, num_cells)
     return _compute(shape, num_tokens, num_cells, _rows(shape, num_cells))
 
 
 def written_compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int, num_slots: int) -> int:
-    """The same buffer in main memory, with `num_slots` answers at once."""
+    """Returns the same buffer in main memory, with `num_slots` answers at once."""
     rows = min(n_ubatch, num_sequences(shape.vocabulary_size, num_cells), num_slots * ROWS_OF_AN_ANSWER)
     return _compute(shape, n_ubatch, num_cells, rows)
 
@@ -74,7 +74,7 @@ def _compute(shape: ModelShape, num_tokens: int, num_cells: int, num_rows: int) 
 
 
 def input_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
-    """What stays in memory where a device computes all layers: the input vectors of a pass, and the mask."""
+    """Returns what stays in memory if a device computes all layers: the input vectors of a pass, and the mask."""
     width = shape.width or _UNKNOWN_WIDTH
     return _reserved_tokens(shape, n_ubatch, num_cells) * (2 * width * FLOAT_BYTES + num_cells * MASK_BYTES)
 
@@ -84,7 +84,7 @@ def _rows(shape: ModelShape, num_cells: int) -> int:
 
 
 def _reserved_tokens(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
-    """The tokens that a pass reserves room for: llama.cpp reserves equally many of each sequence.
+    """Returns the tokens that a pass reserves room for: llama.cpp reserves equally many of each sequence.
 
     It is computed as for a large context. A small one needs less, but for layers in memory a device takes more than its
     own activations: too little makes a load fail on a device, while main memory can be freed.
@@ -94,5 +94,5 @@ def _reserved_tokens(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
 
 
 def output_bytes(shape: ModelShape, num_cells: int) -> int:
-    """The rows of output logits in memory: all of them are written to when they are allocated."""
+    """Returns the rows of output logits in memory: all of them are written to when they are allocated."""
     return _rows(shape, num_cells) * shape.vocabulary_size * FLOAT_BYTES

@@ -6,15 +6,15 @@ from engine.protocol.message import Message, Method
 
 
 class HubWords(Message):
-    """What somebody looks for; each of them is to be in the name of a repository."""
+    """Words to search for; each of them must be in the name of a repository."""
 
     words: str
 
 
 class HubRepository(Message):
-    """A repository (OWNER/NAME) with models that can be got; None is what the hub does not tell.
+    """A repository (OWNER/NAME) with models that can be downloaded; None is what the hub does not report.
 
-    One that `is_gated` is given only to people with an account who accepted its licence, so not to us.
+    One that `is_gated` is only for users with an account who accepted its licence, so not for us.
     """
 
     name: str

@@ -6,10 +6,10 @@ from engine.protocol.message import Message, Method, Nothing
 
 
 class LanguageReply(Message):
-    """`language` is the code of the one that most texts are in, "" where that is English or cannot be told.
+    """`language` is the code of the language of most texts, "" if that is English or unknown.
 
-    It is "mul" where they are in several others. `knows_english_only`: the embedding model in use does, and the library
-    moves to no other. `offered_bytes` is about what would be fetched of one that knows many.
+    It is "mul" if they are in several others. `knows_english_only`: that is so of the embedding model in use, and the
+    library is not moving to another one. `offered_bytes` is about the download size of a multilingual one.
     """
 
     language: str = ""

@@ -37,13 +37,13 @@ class Removed(Message):
 
 
 class CollectionNamed(Message):
-    """A collection by the name that it has now; what is typed at a terminal need not be UTF-8, and is none then."""
+    """A collection by its present name; a name typed at a terminal that is not UTF-8 matches none."""
 
     name: PathText
 
 
 class RenameCollection(Message):
-    """Another name for a collection; the one that it has now leads to it as well, until another one has it."""
+    """Another name for a collection; its present name leads to it as well, until another collection gets that name."""
 
     name: PathText
     new_name: PathText
@@ -56,9 +56,9 @@ class OnlyThere(Message):
 
 
 class Folder(Message):
-    """A folder or file that the user linked, and how it stands.
+    """A folder or file that the user linked, and its state.
 
-    `absence` says in a sentence why it is out of reach ("" when it is not). `is_folder`: it is no single file.
+    `absence` says in a sentence why it is out of reach ("" when it is not). `is_folder`: it is not a single file.
     `is_watched`: changes are noticed as they happen; otherwise at the next rescan. `num_gone` documents of it went
     missing at once and are kept until the user decides (see `SettleGone`).
     """
@@ -73,11 +73,11 @@ class Folder(Message):
 
 
 class EmbedderState(Message):
-    """The embedding model at work, in words for people ("bfloat16, batches of 8, 2 threads").
+    """The embedding model in use, and in words for users how it runs ("bfloat16, batches of 8, 2 threads").
 
-    While the library moves to another one, `next_name` is that one and the counts say how far it is; the present
-    one answers until all have moved. `problem` is why it cannot have the one that the settings name; it stands at the
-    end of the description as well.
+    While the library moves to another one, `next_name` is that one, and the counts say how far it is; the present one
+    is used until all have moved. `problem` says why the model that the settings name cannot be used; it is at the end
+    of the description as well.
     """
 
     name: str = ""
@@ -92,8 +92,8 @@ class EmbedderState(Message):
 class LibraryReply(Message):
     """The collections, the linked folders, and what is on disk.
 
-    `num_documents` counts one that is in two collections once. `index_problem` is why nothing is found though documents
-    were read, "" where it is not so, or not known yet. While indexing `is_paused`, what is added waits.
+    `num_documents` counts one that is in two collections once. `index_problem` says why nothing is found although
+    documents were read, "" if that is not so, or not known yet. While indexing `is_paused`, what is added waits.
     """
 
     collections: tuple[Collection, ...]
@@ -106,7 +106,7 @@ class LibraryReply(Message):
 
 
 class IndexReport(Message):
-    """What a job did, as `IndexFinished` tells it, but with each file; `in_part` are what was left out when indexed.
+    """What a job did, as in `IndexFinished`, but with each file; `in_part` says what was left out of indexed files.
 
     Only the reply to `CHECK` omits files of each kind; `num_more` counts those of `skipped` and `failed`.
     """
@@ -124,11 +124,12 @@ class IndexReport(Message):
 
 
 class PathState(Message):
-    """Whether what lies at a path can be asked about.
+    """Whether what is at a path can be asked about.
 
-    `read`: yes; of a folder, something in it. `waiting`: it is being read, or will be. `resting`: it is to be read, and
-    nobody reads, as after a full disk. `unread`: nothing there could be read, and `reason` says why. `absent`: nothing
-    there is in the library. `document_id` is that of the document there; None for a folder, and where there is none.
+    `read`: yes; for a folder, something in it. `waiting`: it is being read, or will be. `resting`: it is still to be
+    read, but reading has stopped, as after a full disk. `unread`: nothing there could be read, and `reason` says why.
+    `absent`: nothing there is in the library. `document_id` is that of the document there; None for a folder, and if
+    there is none.
     """
 
     path: PathText
@@ -138,7 +139,7 @@ class PathState(Message):
 
 
 class PathStatesReply(Message):
-    """One for each path, in their order."""
+    """One state for each path, in their order."""
 
     states: tuple[PathState, ...]
 
@@ -161,7 +162,7 @@ class SettleGone(Message):
 class ListDocuments(Message):
     """A page of documents, ordered by path; `states` empty means all, `document_ids` None means all.
 
-    `name` keeps those in whose path each of its words occurs, in whatever case.
+    `name` keeps those whose path contains each of its words, in upper or lower case.
     """
 
     collection: str | None = None
@@ -173,7 +174,7 @@ class ListDocuments(Message):
 
 
 class DocumentsReply(Message):
-    """`total` counts what was asked for; `by_state` counts the same in whatever state they are."""
+    """A page of documents; `total` counts all that match, `by_state` all that match apart from `states`."""
 
     documents: tuple[Document, ...]
     total: int
@@ -233,10 +234,10 @@ CANCEL_INDEXING = Method("library.cancel", Nothing, Nothing)
 LIBRARY = Method("library.status", Nothing, LibraryReply)
 DOCUMENTS = Method("library.documents", ListDocuments, DocumentsReply)
 PAGE = Method("document.page", PageRequest, PageReply)
-# The same, answered when the job has ended. Of paths to add, all have to be there.
+# The same, answered when the job has ended; all paths to add must exist.
 ADD_AND_WAIT = Method("library.add_and_wait", AddPaths, IndexReport)
 RESCAN_AND_WAIT = Method("library.rescan_and_wait", Nothing, IndexReport)
 PRIORITISE_AND_WAIT = Method("library.prioritise_and_wait", Paths, IndexReport)
 UNLOCK_AND_WAIT = Method("library.unlock_and_wait", Unlock, IndexReport)
-# A rescan that is answered so, with the first files only: a window decodes the reply between two of its frames.
+# Also answered when the job has ended, but with the first files only: a window decodes it between two frames.
 CHECK = Method("library.check", Nothing, IndexReport)

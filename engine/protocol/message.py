@@ -20,9 +20,9 @@ R = TypeVar("R", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[P, R]):
-    """A request by name, with the types of what goes down and what comes back.
+    """A request by name, with the types of its parameters and of its result.
 
-    `is_repeatable`: somebody's wish that may be carried out twice with no harm. Where an engine dies before it has
+    `is_repeatable`: a user's request that may be carried out twice without harm. If an engine dies before it has
     answered, the next one is asked.
     """
 

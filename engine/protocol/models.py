@@ -23,11 +23,11 @@ class ModelFile(Message):
 class ModelEntry(Message):
     """A model that the picker offers; `problem` says why it cannot be used ("" when it can).
 
-    `fit` says how it would be placed here, and what that is expected to give: `tokens_per_s` of an answer, and `ttft_s`
-    seconds until its first word, by a prompt of a usual length; `fits` is whether it can run at all. `offer` says what
-    losing a little would give (`memory.may_lose`), where it has no room otherwise. Where the machine
-    `has_gpu`, `planned_gpu_layers` would lie there, the output head not counted. `deletable_bytes` come
-    free if it is deleted, which only those can be that lie in the folder of models; of others it is 0.
+    `fit` says how it would be placed here, and with what expected speed: `tokens_per_s` of an answer, and `ttft_s`
+    seconds until its first word, for a prompt of a usual length; `fits` is whether it can run at all. `offer` says what
+    a small loss would gain (`memory.may_lose`), if there is no room otherwise. If the machine `has_gpu`,
+    `planned_gpu_layers` would be there, not counting the output head. Deleting it frees `deletable_bytes`; 0 for a
+    model outside the folder of models, which cannot be deleted.
     """
 
     path: PathText
@@ -55,7 +55,7 @@ class ModelsReply(Message):
 
 
 class FoundModel(Message):
-    """A model that is on this computer already, from another application; `app` is "" where it lies in our folder."""
+    """A model that is on this computer already, from another application; `app` is "" if it is in our folder."""
 
     app: str
     model: ModelEntry
@@ -66,10 +66,10 @@ class FoundModels(Message):
 
 
 class CatalogueEntry(Message):
-    """A model that can be got: `model` tells how large it is and how it would run here, as far as that is known.
+    """A model that can be downloaded: `model` says how large it is and how it would run here, as far as that is known.
 
-    `is_estimate`: its size is, too; else it is what the hub says, 0 where that was not asked.
-    Where it is here already, `model` has the path of that file.
+    `is_estimate`: its size is estimated too; otherwise it is what the hub says, 0 if that was not asked. If it is here
+    already, `model` has the path of its file.
     """
 
     source: str
@@ -80,14 +80,14 @@ class CatalogueEntry(Message):
 
 
 class CatalogueReply(Message):
-    """`others` are in no catalogue, and on their way here, stopped on it, or here in part."""
+    """The catalogue; `others` are not in it, and being downloaded, stopped, or here in part."""
 
     models: tuple[CatalogueEntry, ...]
     others: tuple[CatalogueEntry, ...] = ()
 
 
 class HubFiles(Message):
-    """What was meant by a link or a name: one file, or those of a `folder` (OWNER/NAME) to choose from."""
+    """What a link or a name refers to: one file, or those of a `folder` (OWNER/NAME) to choose from."""
 
     folder: str = ""
     files: tuple[CatalogueEntry, ...]
@@ -100,11 +100,10 @@ class HubModel(Message):
 
 
 class HubFolderEntry(Message):
-    """A model of a whole folder that can be got, or was: it will be in the folder `path`, by which settings name it.
+    """A model that is a folder, downloaded or not: it will be in the folder `path`, by which settings name it.
 
-    Of one that is in no catalogue little is known: texts are "", figures 0. `num_bytes` is about what is fetched.
-    `deletable_bytes` come free if it is deleted, which one in use cannot be, nor one that lies elsewhere: of those it
-    is 0.
+    Little is known of one that is in no catalogue: texts are "", figures 0. `num_bytes` is about the size of the
+    download. Deleting it frees `deletable_bytes`; 0 for one that is in use or elsewhere, and cannot be deleted.
     """
 
     source: str
@@ -125,22 +124,22 @@ class EmbedderEntry(HubFolderEntry):
 
 
 class EmbeddersReply(Message):
-    """Those of the catalogue, and behind them others that are here or on their way."""
+    """Those of the catalogue, followed by others that are here or being downloaded."""
 
     embedders: tuple[EmbedderEntry, ...]
 
 
 class RerankerEntry(HubFolderEntry):
-    """A reranker: it reads the best passages beside the question. `languages` are those that it reads, in words."""
+    """A reranker, which reads the best passages together with the question; `languages` are those that it reads."""
 
     languages: str = ""
 
 
 class RerankersReply(Message):
-    """Those of the catalogue, and behind them others that are here or on their way.
+    """Those of the catalogue, followed by others that are here or being downloaded.
 
-    `num_read` passages of a search are read with the one in use. Of that one, `seconds` tells how long the last of them
-    took (0: none was read yet), and `problem` why passages come as they were found; "" where they do not.
+    The one in use reads `num_read` passages of a search. `seconds` is how long it took the last time (0: not yet), and
+    `problem` says why passages are in the order in which they were found; "" if they are not.
     """
 
     rerankers: tuple[RerankerEntry, ...]
@@ -155,21 +154,20 @@ class HubFolder(Message):
     source: str
 
 
-# How short memory is, as the system says: tasks wait for it now and then, or nothing goes on without it.
+# How short memory is, according to the system: some tasks wait for it, or all do.
 PressureLevel = Literal["none", "some", "full"]
-# What was done: bytes got other homes, something was given up or taken back for want of memory, a step could not be
-# taken, a budget changed, or something failed that was got over.
+# What was done: the placement changed, something was given up or taken back for lack of memory, a change was refused, a
+# budget changed, a failure was handled, or a model was measured.
 DecisionKind = Literal["placement", "given_up", "taken_back", "refused", "budget", "failure", "measured"]
 
 
 class TierSnapshot(Message):
     """One tier of memory: what it holds in all, what other programs hold, and our spans.
 
-    `budget_bytes` is what we may hold in all now, `chosen_budget_bytes` what the user chose (None: by the machine).
-    The first can be the smaller one: other programs took memory, the system is under `pressure`, or a limit is near.
-    `given_up` says what we do without just now for want of memory here, the last given up first.
-    `uncounted_bytes` of the spans are held against no budget: the model's own file, pages of it that leave by
-    themselves, and what nobody has entered.
+    `budget_bytes` is what we may hold in all now, `chosen_budget_bytes` what the user chose (None: by the machine). The
+    first can be the smaller one: other programs took memory, the system is under `pressure`, or a limit is near.
+    `given_up` says what is given up now for lack of memory here, the most recent first. `uncounted_bytes` of the spans
+    count against no budget: the model's own file, pages of it that leave by themselves, and what no owner has entered.
     """
 
     tier: Tier
@@ -189,7 +187,7 @@ class TierSnapshot(Message):
 
     @property
     def counted_bytes(self) -> int:
-        """What is held against the budget."""
+        """What counts against the budget."""
         return self.held_bytes - self.uncounted_bytes
 
     @property
@@ -198,9 +196,9 @@ class TierSnapshot(Message):
 
 
 class Decision(Message):
-    """What was decided about memory, in a sentence, and when (seconds since 1970); `tier` where it concerns one.
+    """What was decided about memory, in a sentence, and when (seconds since 1970); `tier` if it concerns one.
 
-    `short` says the foremost of it in one line; "" where `sentence` does.
+    `short` says the most important part in one line; "" if `sentence` does.
     """
 
     at: float
@@ -214,16 +212,16 @@ class MemoryReply(Message):
     """Who holds what, how fast bytes move, and why everything is where it is.
 
     `decisions` is what holds now, in words: where the model's layers are, what waits, what is wrong. `history` is what
-    was decided lately, the newest first.
+    was decided recently, the newest first.
 
-    `counters` are gauges by name; one that cannot be told is left out. A name ends in what it counts: `_bytes_per_s`
-    for a link, `_ratio` from 0 to 1, `_bytes`, `_s`; else it is a number of things.
+    `counters` are gauges by name; unknown ones are left out. A name ends in what it counts: `_bytes_per_s` for a link,
+    `_ratio` from 0 to 1, `_bytes`, `_s`; otherwise it is a number of things.
     Of links: `disk_read_bytes_per_s`, `disk_written_bytes_per_s` (this process, without what the page cache has),
     `streamed_bytes_per_s` (layers through the ring).
     Of answers: `tokens_per_s`, `questions_waiting`, `answers_running`; `predicted_tokens_per_s` and `predicted_ttft_s`
     of the placement in force. Of the placement: `gpu_layers`, `streamed_layers`, `ring_slots`, `answer_slots`. Of
-    cells: `kv_cells_used`, `kv_cells_free`, and `kv_cells_of:` before the id of each question that has some. Of what is
-    kept: `kv_found_in_cells_ratio` and so on. Of the index: `partitions`, `partitions_resident`,
+    cells: `kv_cells_used`, `kv_cells_free`, and `kv_cells_of:` before the id of each question that has some. Of kept
+    KV: `kv_found_in_cells_ratio` and so on. Of the index: `partitions`, `partitions_resident`,
     `partitions_resident_ratio`.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from engine.core import Answer, Download, Passage, PathText, Quote, Refresh, Scope
+from engine.core import Answer, ContextUse, Download, Passage, PathText, Quote, Refresh, Scope
 from engine.protocol.library import DocumentProblem
 from engine.protocol.message import Message
 from engine.protocol.models import MemoryReply
@@ -128,7 +128,7 @@ class LibraryChanged(Notice):
 class AnswerState(Notice):
     """What a question is waiting for or busy with; `ahead` counts the questions before it.
 
-    With `beam_width` > 1, nothing is read of an answer before all of it is written.
+    With `beam_width` > 1, nothing of an answer is sent before all of it is written.
     """
 
     method: ClassVar[str] = "answer.state"
@@ -209,6 +209,7 @@ class Timings(Message):
     thinking_s: float = 0.0
     other_tokens: int = 0
     other_thought_tokens: int = 0
+    context: ContextUse = ContextUse()
 
 
 class AnswerFinished(Notice):

@@ -8,7 +8,7 @@ from engine.protocol.message import Message, Method, Nothing
 
 
 class Pong(Message):
-    """`phase` is what the engine says it is busy with ("" when nothing long is going on)."""
+    """`phase` is the long phase that the engine is in, "" if there is none."""
 
     phase: str = ""
 
@@ -16,8 +16,8 @@ class Pong(Message):
 class SettingsReply(Message):
     """The engine's settings as nested tables; the same shape as `engine.toml`.
 
-    `problem` is what of that file is not used, in a sentence; "" where all of it is. `pending` is what was changed and
-    is in force only after a restart, in another; "" where nothing is.
+    `problem` says in a sentence which part of that file is not used; "" if all of it is. `pending` says which changes
+    take effect only after a restart; "" if none does.
     """
 
     settings: dict[str, Any]
@@ -32,9 +32,9 @@ class SetSettings(Message):
 
 
 class ServerState(Message):
-    """Where other applications can ask Ragdoll ("http://127.0.0.1:4411/v1"), "" where they cannot; `problem` says why.
+    """Where other applications can ask Ragdoll ("http://127.0.0.1:4411/v1"), "" if they cannot; `problem` says why.
 
-    Both are "" where the settings do not want it.
+    Both are "" if the API is switched off in the settings.
     """
 
     address: str = ""

@@ -11,9 +11,9 @@ from engine.protocol.message import Message, Method, Nothing
 
 
 class Manner(Message):
-    """How a question is answered where that is not as the engine's settings say; None is as they say.
+    """How a question is answered if not as the engine's settings say; None is as they say.
 
-    What is not the `instructions` is called as in SamplingParams.
+    The fields are called as in SamplingParams, except for `instructions`.
     """
 
     instructions: str | None = Field(None, max_length=MAX_INSTRUCTIONS)
@@ -28,13 +28,12 @@ class Manner(Message):
 class Ask(Message):
     """A question. Its answer comes as `answer.*` notifications and ends in exactly one of finished, cancelled, failed.
 
-    `transcript` is the concatenation of the `segments` that the answers of this conversation returned.
-    `sampling` and `instructions` None mean the engine's settings; `manner` and `num_answers` are for who leaves the
-    rest to them.
-    `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the one
-    that is chosen, "none" for quotes. `unfinished` is an answer to this very question, behind this transcript, that is
-    to go on: nothing is searched for, `answer.tokens` come behind its text, and the finished answer is all of it.
-    Unless it `searches`, the question is put to the model alone, without the user's files.
+    `transcript` is the concatenation of the `segments` that the answers of this conversation returned. `sampling` and
+    `instructions` None mean the engine's settings; `manner` and `num_answers` change single values of these. `priority`
+    says who waits for the answer. `model` is the file of the model that is to answer, "" for the chosen one, "none" for
+    quotes. `unfinished` is an interrupted answer to this question, after this transcript, that is continued: nothing is
+    searched for, `answer.tokens` follow its text, and the finished answer is all of it. Unless it `searches`, the model
+    answers alone, without the user's files.
     """
 
     question_id: str
@@ -80,13 +79,13 @@ class SearchMany(Message):
 
 
 class SearchManyReply(Message):
-    """One for each query, in their order."""
+    """One reply for each query, in their order."""
 
     found: tuple[SearchReply, ...]
 
 
 class Confined(Message):
-    """Where to ask: a collection, None for all, and what else confines it."""
+    """Where to ask: a collection, None for all, and further filters."""
 
     collection: str | None = None
     filters: Filters = Filters()

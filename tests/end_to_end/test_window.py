@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from app.settings import AppHome
 from app.single_instance import SingleInstance
 from app.widgets.quotes_card import QuoteLine
 from engine import protocol
+from tests.helpers.broken_gguf import cut
 from tests.helpers.corpus import Corpus, write_corpus
 from tests.helpers.drops import drop_on, mime_of
 from tests.helpers.homes import NewHome
@@ -273,3 +275,38 @@ def test_real_documents_are_dropped_and_asked(person: Person):
     person.waits_for_end()
     assert person.last_turn.quotes[0].document == str(chapter)
     assert protocol.DEFAULT_COLLECTION in {collection.name for collection in person.models.library.collections}
+
+
+@pytest.mark.expects_warnings
+def test_broken_models_are_told_in_the_window_and_the_one_that_answered_goes_on(
+    person: Person, corpus: Corpus, tmp_path: Path
+):
+    person.drops(corpus.files[2], over=person.window.chat.hero)
+    person.waits_for_index(1)
+    whole = write_tiny_model(tmp_path / "tiny.gguf")
+    picker = person.models.model_picker
+    picker.use(str(whole))
+    person.waits_until(lambda: picker.state == "loaded")
+    pid = person.models.client.engine_pid
+    told: list[tuple[str, str]] = []
+    picker.request_failed.connect(lambda sentence, way_out: told.append((sentence, way_out)))
+    wrong = struct.pack("<I", 2**32 - 1)
+
+    for number in range(9):
+        broken = tmp_path / f"broken{number}.gguf"
+        # The last one is whole, but for its magic's version.
+        content = cut(whole, number) if number < 8 else whole.read_bytes()[:4] + wrong + whole.read_bytes()[8:]
+        broken.write_bytes(content)
+        picker.use(str(broken))
+        person.waits_until(lambda number=number: len(told) == number + 1 or picker.state == "failed")
+        sentence = " ".join(told[-1]) if len(told) == number + 1 else picker.sentence
+        told[number:] = [(sentence, "")]
+        assert broken.name in sentence or "GGUF" in sentence
+        assert person.window.isVisible()
+        picker.use(str(whole))
+        person.waits_until(lambda: picker.state == "loaded")
+
+    assert person.models.client.engine_pid == pid
+    person.asks("When should garlic be planted?")
+    person.waits_for_end()
+    assert (person.last_turn.state, person.last_turn.model) == ("finished", "tiny-llama")

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from engine import events, protocol, wire
-from engine.core import Answer, Citation, Download, Passage, Quote, Refresh, Scope
+from engine.core import Answer, Citation, ContextUse, Download, Passage, Quote, Refresh, Scope
 from engine.errors import DiskFull, RagdollError
 from engine.metrics import Timings
 from engine.notices import MAX_PROBLEMS, brief_report_of, event_of, notice_of, report_of
@@ -25,7 +25,7 @@ EXAMPLES: list[events.Event] = [
     events.AnswerStateChanged("q", "queued", 2),
     events.PassagesFound("q", (PASSAGE,), (QUOTE,), SCOPE),
     events.TokensGenerated("q", "ab"),
-    events.AnswerFinished("q", ANSWER, Timings(0, 0, 0, 0, 1, 2, 3)),
+    events.AnswerFinished("q", ANSWER, Timings(0, 0, 0, 0, 1, 2, 3, context=ContextUse(10, 1, 2, 3, 4, 5, 6))),
     events.AnswerCancelled("q"),
     events.EvidenceRefreshed("q", Refresh(120, 1, 1), (PASSAGE,), 0.2, 0.15),
     events.PassagesRecalled("q", (PASSAGE,)),
@@ -61,6 +61,7 @@ def test_every_event_survives_the_wire(event: events.Event):
 
 # What commands listen to when they follow an engine from outside.
 FOLLOWED = (
+    events.ProblemFound,
     events.IndexProgressed,
     events.IndexFailed,
     events.DownloadsChanged,

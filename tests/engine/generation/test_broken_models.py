@@ -60,8 +60,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     assert bench.ledger.spans() == ()
 
 
-def test_a_model_that_is_cut_anywhere_is_refused(bench, tiny_model: Path):
-    refusals = [bench.refusal_of(cut(tiny_model, seed)) for seed in range(NUM_CUTS)]
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_a_model_that_is_cut_anywhere_is_refused(bench, architecture: str, tmp_path: Path):
+    model = write_tiny_model(tmp_path / "whole.gguf", architecture=architecture)
+    refusals = [bench.refusal_of(cut(model, seed)) for seed in range(NUM_CUTS)]
     assert all(isinstance(refusal, ModelFileInvalid) for refusal in refusals)
     assert {"header is cut" in str(refusal) for refusal in refusals} == {True, False}
 

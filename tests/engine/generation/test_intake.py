@@ -33,7 +33,7 @@ class Made:
     def drafter(self, request: Request) -> None:
         self.drafters.append(request.request_id)
 
-    def search(self, model: Any, params: SamplingParams, vocabulary: Vocabulary) -> ScriptedBeams:
+    def search(self, model: Any, params: SamplingParams, vocabulary: Vocabulary, thinking: object) -> ScriptedBeams:
         self.beams.append(params)
         return ScriptedBeams()
 

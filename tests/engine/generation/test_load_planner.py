@@ -67,7 +67,7 @@ def test_what_the_disk_had_no_room_for_is_tried_again_when_somebody_wants_it(pla
     never = tmp_path / "never.gguf"
     planner.shared.not_packed |= {tiny_model: 2**60, never: None}
     assert not planner.plan(tiny_model, None).demand.is_packable
-    planner.shared.reset_failures()
+    planner.shared.reset_failures(tiny_model)
     assert planner.plan(tiny_model, None).demand.is_packable
     assert planner.shared.not_packed == {never: None}
 

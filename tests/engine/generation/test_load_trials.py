@@ -103,6 +103,7 @@ def test_a_mark_that_cannot_be_read_counts_for_nothing(mark, model, content: byt
 
 @pytest.mark.expects_warnings
 def test_a_mark_that_cannot_be_written_keeps_nobody_from_loading(model, tmp_path: Path):
+    (tmp_path / "no folder").touch()
     with LoadTrials(tmp_path / "no folder" / "mark.json").of(model):
         pass
 
@@ -130,9 +131,30 @@ def test_a_process_that_ends_itself_over_a_loaded_model_counts_as_one_that_a_loa
         pass
     again.note_death(model)
     assert LoadTrials(mark).deaths_of(model) == MAX_DEATHS
-    again.reset_failures()
+    again.reset_failures(model)
     again.note_death(model)
     assert LoadTrials(mark).deaths_of(model) == 1
+
+
+def test_who_is_chosen_again_is_tried_again_and_no_other_model(mark, model, tmp_path: Path):
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"others")
+    trials = LoadTrials(mark)
+    for one in (model, other):
+        trials.note_death(one)
+    trials.reset_failures(other)
+    assert (trials.deaths_of(model), trials.deaths_of(other)) == (1, 0)
+
+
+def test_a_file_that_is_gone_by_the_time_it_is_loaded_is_a_sentence(mark, model):
+    model.unlink()
+    with (
+        pytest.raises(ModelLoadFailed, match=f"{model.name} cannot be read any more") as refused,
+        LoadTrials(mark).of(model),
+    ):
+        pass
+    assert "drive" in refused.value.way_out
+    assert not mark.exists()
 
 
 def test_a_process_that_is_ended_on_purpose_or_whose_file_is_gone_counts_against_no_model(mark, model):

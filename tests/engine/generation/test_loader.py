@@ -122,7 +122,7 @@ def test_only_what_never_changes_is_held_against_a_model_for_good(
     monkeypatch.setattr(loading, "build", built)
     loads.loader.load(tiny_model, None)
     noted = loads.loader.planner.shared.not_packed
-    loads.loader.reset_failures()
+    loads.loader.reset_failures(tiny_model)
     kept = loads.loader.planner.shared.not_packed
     assert (tiny_model in noted, tiny_model in kept) == (unpacked is not None, unpacked == "for_good")
     assert noted.get(tiny_model, 0) is None or unpacked != "for_good"

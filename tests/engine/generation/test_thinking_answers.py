@@ -260,3 +260,12 @@ def test_a_question_that_is_stopped_in_its_thoughts_leaves_no_answer(desk, tmp_p
     end = desk.end_of()
     assert isinstance(end, AnswerCancelled)
     assert end.segments == ()
+
+
+def test_a_stop_string_within_thoughts_ends_no_beam(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", chat_template=THINKS_AT_ONCE, never_ends=True)))
+    desk.ask("How?", "free", max_tokens=6, max_thought_tokens=4, beam_width=2)
+    thoughts = answer_of(desk, "free").thoughts
+    desk.ask("How?", "stopped", max_tokens=6, max_thought_tokens=4, beam_width=2, stop=(thoughts.strip()[1:3],))
+    stopped = answer_of(desk, "stopped")
+    assert (stopped.thoughts, stopped.finish_reason) == (thoughts, "length")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import date
 
 import pytest
@@ -109,6 +110,20 @@ def test_passages_of_removed_documents_leave_the_transcript():
 def test_a_transcript_that_is_not_ours_is_refused(transcript):
     with pytest.raises(BadRequest):
         turns_of_transcript(transcript, set())
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"question": "q", "passages": None},
+        {"question": "q", "passages": 7},
+        {"question": "q", "passages": [], "first_number": math.inf},
+    ],
+)
+def test_what_is_no_list_of_passages_is_refused_before_anything_else_trips_over_it(user):
+    assert documents_in_transcript([user, {"text": "a"}]) == frozenset()
+    with pytest.raises(BadRequest):
+        next_number_in([user, {"text": "a"}])
 
 
 def test_numbers_go_on_through_all_turns_and_come_back_from_a_transcript():

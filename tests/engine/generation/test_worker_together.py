@@ -135,6 +135,39 @@ def test_a_next_turn_reads_only_what_is_new(model_desk):
     assert second.timings.prompt_tokens > second.timings.cached_tokens
 
 
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_an_edited_question_and_a_regenerated_answer_read_only_what_differs(
+    desk: Desk, next_start, architecture: str, tmp_path: Path
+):
+    model = write_tiny_model(tmp_path / f"{architecture}.gguf", architecture=architecture)
+    desk.worker.use(UseModel(model))
+    desk.model_state("loaded")
+    desk.ask("First?", "first", max_tokens=40, grammar='root ::= "A mutex is what they share [1]."')
+    first = desk.end_of("first")
+    so_far = first.timings.prompt_tokens + len(first.answer.segments[1]["tokens"])
+
+    desk.ask("Second?", "second", transcript=first.answer.segments, max_tokens=4)
+    second = desk.end_of("second")
+    desk.ask("Otherwise?", "edited", transcript=first.answer.segments, max_tokens=4)
+    edited = desk.end_of("edited")
+    desk.ask("Second?", "regenerated", transcript=first.answer.segments, max_tokens=4)
+    regenerated = desk.end_of("regenerated")
+
+    # The branch begins where the conversation was left; of a question that was read before, its last token is computed.
+    assert edited.timings.cached_tokens >= so_far
+    assert regenerated.timings.prompt_tokens == second.timings.prompt_tokens
+    assert regenerated.timings.cached_tokens == second.timings.prompt_tokens - 1
+
+    desk.worker.stop()
+    again = next_start()
+    again.worker.use(UseModel(model))
+    again.model_state("loaded")
+    again.ask("Otherwise?", "edited", transcript=first.answer.segments, max_tokens=4)
+    after_restart = again.end_of("edited")
+    assert after_restart.timings.cached_tokens >= so_far
+    assert after_restart.answer.text == edited.answer.text
+
+
 def test_what_was_read_is_found_again_after_a_restart(model_desk, next_start, tiny_model):
     model_desk.ask("How?", max_tokens=2)
     before = model_desk.end_of()
