@@ -1,4 +1,4 @@
-"""Accelerate beside which larger models are measured: its environment, its model, and the process that runs it."""
+"""Accelerate as a peer for models larger than memory: its environment, its model and the process that runs it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tests.bench.llama_weights import comparable, weights_folder
 from tests.bench.our_generation import num_threads
 from tests.bench.side_process import Limit, SideProcess
 
-# What it needs beside ours, which has torch and transformers.
+# Installed on top of our environment, which has torch and transformers.
 PACKAGES, IMPORTS = ("accelerate>=1.10",), ("accelerate", "torch", "transformers")
 _FOLDER = "accelerate"
 
 
 def interpreter(folder: Path) -> Path | None:
-    """That of its environment below `folder`, made if need be; None, with the reason told, where it cannot be made."""
+    """Returns the peer's Python below `folder`, created if needed; on failure, prints the reason and returns None."""
     return peer_environment.python(folder / _FOLDER, PACKAGES, IMPORTS)
 
 
 @contextmanager
 def started(python: Path, folder: Path, shape: Shape, limit: Limit) -> Iterator[SideProcess]:
-    """A model with as many layers of as many bytes as `shape` has in Q4_0, ready to write.
+    """Yields a side with as many layers of as many bytes as `shape` has in Q4_0, ready to generate.
 
     Raises:
-        PeerFailed: It does not come up within its limit.
+        PeerFailed: It does not start within its memory limit.
     """
     weights = weights_folder(folder, comparable(shape))
     forget_pages(weights / "model.safetensors")

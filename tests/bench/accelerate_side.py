@@ -1,8 +1,8 @@
-"""Accelerate's disk offload through transformers, as its documentation has it: layers that do not fit stay on the disk.
+"""Accelerate's disk offload through transformers, used as documented: layers that do not fit stay on the disk.
 
-Run as a side (side_process.py) by an environment that has both. Settings: `folder` of the model (llama_weights.py),
-`limit_bytes`, `num_threads`, and `work`, a folder for what it writes. The processor computes; its "cpu" memory is what
-the limit leaves when libraries are loaded, less what a pass needs.
+Runs as a side (side_process.py) in an environment that has both. Settings: `folder` of the model (llama_weights.py),
+`limit_bytes`, `num_threads`, and `work`, a folder for its own files. Inference runs on the processor; `max_memory` for
+"cpu" is what the limit leaves once the libraries are loaded, minus the working memory of a forward pass.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tests.bench.confined import Group
 from tests.bench.measured_answers import MeasuredAnswers
 from tests.bench.side_process import Said, group_of, serve
 
-# What is read of a layer is there once as pages of the file and once as numbers, while the next one is read.
+# A layer that was read is held twice, as pages of the file and as a tensor, while the next one is being read.
 _LAYERS_IN_FLIGHT = 3
 _ACTIVATION_BYTES = 160 * 2**20
 
 
 class AccelerateSide:
-    """A dispatched model that writes a greedy answer."""
+    """A dispatched model that generates greedily."""
 
     def __init__(self, settings: Said, group: Group) -> None:
         import torch
@@ -45,12 +45,12 @@ class AccelerateSide:
 
     @property
     def on_disk_share(self) -> float:
-        """Of the modules that were placed; where all are in memory, nothing tells where they are."""
+        """Returns the share of placed modules on the disk; a model that is wholly in memory has no device map."""
         homes = list(getattr(self._model, "hf_device_map", {}).values())
         return sum(home == "disk" for home in homes) / len(homes) if homes else 0.0
 
     def write(self, prompt: Sequence[int], num_tokens: int) -> MeasuredAnswers:
-        """An answer of so many tokens; the prompt's are taken modulo the vocabulary, which is smaller here."""
+        """Generates `num_tokens` tokens; prompt tokens are taken modulo the vocabulary, which is smaller here."""
         known = self._model.config.vocab_size
         begun = time.perf_counter()
         said = self._model(self._torch.tensor([[token % known for token in prompt]]), use_cache=True)
@@ -68,7 +68,7 @@ class AccelerateSide:
 
 
 def memory_room(folder: Path, limit_bytes: int, held_bytes: int) -> int:
-    """Bytes of weights that may stay in memory, when so many are held already."""
+    """Returns how many bytes of weights may stay in memory when `held_bytes` are in use already."""
     layer_bytes = _largest_layer_bytes(folder)
     return max(0, limit_bytes - held_bytes - _LAYERS_IN_FLIGHT * layer_bytes - _ACTIVATION_BYTES)
 
@@ -80,7 +80,7 @@ def _largest_layer_bytes(folder: Path) -> int:
     for name, tensor in header.items():
         if name != "__metadata__":
             begin, end = tensor["data_offsets"]
-            # `model.layers.7.mlp…` belongs to layer 7, all else to itself.
+            # `model.layers.7.mlp…` belongs to layer 7; every other tensor counts by itself.
             layer = name.split(".")[2] if ".layers." in name else name
             layers[layer] = layers.get(layer, 0) + end - begin
     return max(layers.values())

@@ -1,7 +1,8 @@
-"""Another program on the graphics card: it takes all of its memory but so much, and holds it until it is told to end.
+"""Stands in for another program on the graphics card: holds all of its memory but a given amount.
 
-Run as a side (side_process.py). Settings: `usable_bytes` that are to be left. It takes them by ggml, so it works on any
-card that llama.cpp can use, and it tells how much it left. What cannot be had in one piece is taken in smaller ones.
+Runs as a side (side_process.py). Settings: `usable_bytes` to leave free. It allocates through ggml, so it works on any
+card that llama.cpp supports, and reports how much is free. What cannot be allocated in one piece is allocated in
+smaller ones.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ def prepare(settings: Said) -> Callable[[Said], Said]:
 
 
 def taken(usable_bytes: int) -> Iterator[int]:
-    """Buffers on the first card, until no more than `usable_bytes` of it are free."""
+    """Yields buffers on the first card until at most `usable_bytes` are free."""
     ggml = ggml_library()
     if ggml is None or not (devices := probe_devices()):
         raise SystemExit("llama.cpp sees no graphics card here.")
     device = ggml.ggml_backend_dev_by_name(devices[0].name.encode())
     kind, piece_bytes = ggml.ggml_backend_dev_buffer_type(device), LARGEST_BYTES
-    # A driver may keep no account of what is in use.
+    # Counted here, because not every driver reports what is in use.
     to_take = free_bytes() - usable_bytes
     while piece_bytes >= SMALLEST_BYTES:
         buffer = ggml.ggml_backend_buft_alloc_buffer(kind, piece_bytes) if piece_bytes <= to_take else None
         if buffer is None:
             piece_bytes //= 2
         else:
-            # Some give memory only to what is written to.
+            # Some drivers commit memory only when it is written.
             ggml.ggml_backend_buffer_clear(buffer, 1)
             to_take -= piece_bytes
             yield buffer

@@ -1,21 +1,29 @@
-"""How fast many answers are written together, beside llama-server and beside cells that are reserved in advance.
+"""Decoding throughput with many answers at once, compared with llama-server and with KV cells reserved in advance.
 
     python -m tests.bench.batching [--quick] [--json FILE] [--peers FOLDER] [--no-peers]
 
-First, 1 to 16 answers at a time, by our step loop and by llama-server with as many slots: tokens in a second while all
-of them are being written, on the same model, threads and lengths, greedy and without drafts. Then a backlog of
-requests with lengths as in the Azure conversation trace on a context that cannot hold them all: our loop, which gives
-a cell to a token when it comes, and contiguous reservation with the same kernels (reserving.py). Prompts are a
-sixteenth of the trace's, because most of a prompt is found and not read, answers are half of the trace's. Last, how
-many cells n = 4 answers and a beam of 6 save by sharing those of their prompt. Ratios:
+Measures three things, on a model of 1B shape with random weights:
 
-- `llama_server`: our tokens in a second ÷ theirs, the worst of all numbers of answers.
-- `llama_server_sharing`: at the largest number, ÷ theirs where its slots share all cells, as ours do, so that one can
-  go on from what another has read. Attention looks through all of them then, which is llama.cpp's own price of it.
-- `cell_utilisation`: the mean share of our cells that hold a token while somebody waits for cells.
-- `reservation_max`, `reservation_pow2`, `reservation_oracle`: our tokens in a second ÷ those with the reservation.
+- Tokens per second with 1 to 16 answers at once, ours and llama-server's with as many slots. Both sides have the same
+  model, threads and lengths and decode greedily without drafts; only the time in which all answers are being written
+  counts.
+- A backlog of requests with lengths of the Azure conversation trace, on a context that cannot hold them all: our step
+  loop, which allocates a KV cell per token, and contiguous reservation with the same kernels (reserving.py). Prompts
+  are scaled to a sixteenth, because most of a prompt is usually found in the cache, and answers to a half.
+- How many cells n = 4 answers and a beam of 6 save by sharing those of their prompt.
 
-Exit code 1 when a bound does not hold; `--quick` (a small model, fewer requests) binds nothing.
+Ratios:
+
+- `llama_server`: our tokens per second ÷ theirs, the worst over all numbers of answers.
+- `llama_server_sharing`: the same at the largest number, where their slots share one KV cache as ours do
+  (`--kv-unified`), so that a slot can continue from what another has read. Attention then scans all cells: that is
+  llama.cpp's own cost of sharing, so this ratio has no bound.
+- `cell_utilisation`: the mean share of our cells that hold a token while a request waits for cells.
+- `reservation_max`, `reservation_pow2`, `reservation_oracle`: our tokens per second ÷ those with that reservation
+  policy.
+
+Lower bounds are in `BOUNDS`. Exit code 1 if one does not hold, 2 if a peer fails; `--quick` (a small model, fewer
+requests, within five minutes) checks none.
 """
 
 from __future__ import annotations
@@ -49,7 +57,7 @@ CELLS_PER_ANSWER = 256
 LONGEST = 2048
 SCALE = azure.Scale(prompt_divisor=16, answer_divisor=2, most=LONGEST)
 SHARING_PROMPT_TOKENS, SHARING_ANSWER_TOKENS, SHARING_CELLS = 256, 64, 16_384
-# At least.
+# Lower bounds.
 BOUNDS = {
     "llama_server": 0.95,
     "cell_utilisation": 0.96,
@@ -61,7 +69,7 @@ BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`rounds` of each number of answers, more of few; `cells` are too few for a backlog of so many requests."""
+    """`rounds` per number of answers, more where they are few; the backlog of `requests` does not fit into `cells`."""
 
     shape: Shape
     rounds: int
@@ -69,8 +77,8 @@ class Size:
     cells: int
 
 
-# A round of one answer takes a second and a half, in which the machine's own speed wanders by a tenth: so many rounds
-# are as long as one of many answers.
+# A round with one answer takes a second and a half, in which the machine's own speed varies by a tenth. This many
+# rounds last as long as one with many answers.
 _SHORT = 4
 FULL = Size(ONE_BILLION, rounds=4, requests=80, cells=2 * LONGEST)
 SMALL = Size(QUICK, rounds=1, requests=40, cells=LONGEST)
@@ -90,11 +98,11 @@ class Bench:
         if azure.CONVERSATIONS.is_file():
             self._backlog()
         else:
-            print(f"No backlog: {azure.CONVERSATIONS} is not there.", file=sys.stderr)
+            print(f"The backlog is left out: {azure.CONVERSATIONS} does not exist.", file=sys.stderr)
         self._sharing()
 
     def _together(self) -> None:
-        """Both sides take turns; the best round of each counts."""
+        """Measures both sides in turn; the best round of each counts."""
         for count in TOGETHER:
             cells = CELLS_PER_ANSWER * count
             with OurGeneration(self.model, cells, num_sequences=64) as ours, self._server(cells, count) as server:
@@ -161,7 +169,7 @@ class Bench:
         return Batched(tokens / seconds, ours.loop.counters().busy_utilisation)
 
     def _sharing(self) -> None:
-        """Cells saved at a time ÷ those that would be held without sharing, on average over the answer's steps."""
+        """Measures the share of cells saved by sharing, averaged over the steps of an answer."""
         text = prompts(self.size.shape, [SHARING_PROMPT_TOKENS], (1,))[0]
         with OurGeneration(self.model, SHARING_CELLS, num_sequences=64) as ours:
             for name, sampling in (
@@ -180,14 +188,14 @@ class Bench:
 
 
 def prompts(shape: Shape, lengths: Iterable[int], seed: Sequence[int]) -> list[tuple[int, ...]]:
-    """Random words of the bench models, as many as said, from the beginning of a text on."""
+    """Returns prompts of the given lengths: BOS and random word tokens of the bench models."""
     random = np.random.default_rng((SEED, *seed))
     words = plain_tokens(shape.vocabulary)
     return [(BOS, *random.choice(words, length - 1).tolist()) for length in lengths]
 
 
 def steady_rate(token_times: Sequence[Sequence[float]]) -> float:
-    """Tokens in a second while all answers are being written: from the last first token to the first last one."""
+    """Returns tokens per second while all answers are written: from the last first token to the first last one."""
     begun, ended = max(times[0] for times in token_times), min(times[-1] for times in token_times)
     tokens = sum(begun < time <= ended for times in token_times for time in times)
     return tokens / (ended - begun) if ended > begun else 0.0
@@ -196,7 +204,7 @@ def steady_rate(token_times: Sequence[Sequence[float]]) -> float:
 def named_ratios(
     ours: dict[str, float], theirs: dict[str, float], sharing: Mapping[str, float] = MappingProxyType({})
 ) -> dict[str, float]:
-    """The ratios by the names that are promised, as far as they were measured."""
+    """Returns the ratios under their documented names, as far as they were measured."""
     named = {}
     for side, speeds in (("llama_server", theirs), ("llama_server_sharing", sharing)):
         if speeds:
@@ -210,7 +218,7 @@ def named_ratios(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("batching", __doc__, quick="a small model and fewer requests, within five minutes")
-    peers.add_options(parser, alone="only us and the reservations")
+    peers.add_options(parser, alone="measure only our side and the reservation policies")
     return peers.run_beside(parser.parse_args(arguments), _measure)
 
 

@@ -1,8 +1,8 @@
-"""Models for the benches of generation: random weights of a true shape, so speed and memory are real and words are not.
+"""Models for the generation benches: random weights of a real architecture, so speed and memory are real, text is not.
 
-Everything that measures time may use them; nothing that measures meaning can. Only plain pieces of words are ever
-likeliest: an answer then never ends by itself, and each of its tokens is text that can be told at once. A model can be
-given words that it has whole, so that real text has about as many tokens as with real models.
+Suitable for measuring time and memory, not meaning. Only plain pieces of words can be the likeliest token, so an answer
+never ends by itself and each token is text that can be streamed at once. A vocabulary can be extended with whole words,
+so that real text has about as many tokens as with a real model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gguf import GGMLQuantizationType, GGUFWriter, TokenType
 
 SEED = 20_251_121
 BOS, EOS = 1, 2
-# Q4_0: 32 weights in a half-precision scale and 16 bytes of nibbles.
+# Q4_0: 32 weights are stored as a half-precision scale and 16 bytes of nibbles.
 _BLOCK_WEIGHTS, _BLOCK_BYTES = 32, 18
 SPACE = "▁"
 _CONSONANTS, _VOWELS = "bcdfghjklmnpqrstvwxyz", "aeiou"
@@ -31,7 +31,7 @@ _CHATML = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What of a llama model decides its speed; heads are `width // heads` wide."""
+    """The dimensions of a llama model that determine its speed; heads are `width // heads` wide."""
 
     name: str
     layers: int
@@ -41,7 +41,7 @@ class Shape:
     kv_heads: int
     vocabulary: int
     context: int = 131_072
-    # Where given, further layers have the weights of these again: drawing them takes longer than writing them.
+    # If set, further layers repeat the weights of these: generating random weights takes longer than writing them.
     drawn_layers: int | None = None
 
     @property
@@ -50,31 +50,31 @@ class Shape:
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Bytes of f16 keys and values over all layers."""
+        """Returns the bytes of f16 keys and values over all layers."""
         return self.layers * 2 * self.kv_width * 2
 
 
-# The blocks of Llama 3.2 1B; its 128,256 words would only move time from both sides' layers to both sides' heads.
+# The layers of Llama 3.2 1B. Its vocabulary of 128,256 would only move time from both sides' layers to their heads.
 ONE_BILLION = Shape("1b", layers=16, width=2048, feed_forward=8192, heads=32, kv_heads=8, vocabulary=32_000)
-# The blocks of Llama 3.2 3B: 1.7 GB, of which each layer is a thirtieth.
+# The layers of Llama 3.2 3B: 1.7 GB, of which each layer is a thirtieth.
 THREE_BILLION = Shape("3b", layers=28, width=3072, feed_forward=8192, heads=24, kv_heads=8, vocabulary=32_000)
-# The blocks of Qwen2.5 32B: 17.6 GB.
+# The layers of Qwen2.5 32B: 17.6 GB.
 THIRTY_TWO_BILLION = Shape(
     "32b", layers=64, width=5120, feed_forward=27_648, heads=40, kv_heads=8, vocabulary=32_000, drawn_layers=4
 )
-# As deep, so that its layers can be shared out as finely, and a fifth as large: 0.37 GB.
+# As deep as a large model, so that its layers can be distributed as finely, at a fifth of the size: 0.37 GB.
 SIX_HUNDRED_MILLION = Shape("600m", layers=24, width=1536, feed_forward=4096, heads=24, kv_heads=8, vocabulary=16_000)
-# About a twelfth of the work of a billion, with the same proportions of attention.
+# About a twelfth of the compute of the 1B shape, with the same proportions of attention.
 QUICK = Shape("quick", layers=8, width=768, feed_forward=3072, heads=12, kv_heads=3, vocabulary=32_000)
-# Two of a family whose keys and values are few, as those of small models of today are: 0.22 and 0.12 GB.
+# Two shapes with few KV heads, as current small models have: 0.22 and 0.12 GB.
 LEAN = Shape("lean", layers=24, width=1024, feed_forward=4096, heads=16, kv_heads=2, vocabulary=16_000)
 LEANER = Shape("leaner", layers=12, width=1024, feed_forward=4096, heads=16, kv_heads=2, vocabulary=16_000)
 
 
 def bench_model(folder: Path, shape: Shape, words: Sequence[str] = (), seed: int = SEED) -> Path:
-    """The file of that shape in `folder`, written at the first call (a few seconds, 0.6 GB for the 1B shape).
+    """Returns the model file of that shape in `folder`; the first call writes it (a few seconds, 0.6 GB for 1B).
 
-    Models of one shape and other seeds have other weights and the same words.
+    Models of one shape with different seeds have different weights and the same vocabulary.
     """
     known = f"-{hashlib.sha256(chr(0).join(words).encode()).hexdigest()[:12]}" if words else ""
     file = folder / f"bench-{shape.name}-{seed}{known}.gguf"
@@ -87,7 +87,7 @@ def bench_model(folder: Path, shape: Shape, words: Sequence[str] = (), seed: int
 
 
 def write_model(file: Path, shape: Shape, seed: int = SEED, words: Sequence[str] = ()) -> None:
-    """The same bytes for the same shape, seed and words, of which it has as many as there is room for."""
+    """Writes the same bytes for the same shape, seed and words; words beyond the vocabulary's size are dropped."""
     writer = GGUFWriter(file, "llama")
     writer.add_name(f"random-{shape.name}")
     add_shape(writer, shape)
@@ -116,7 +116,7 @@ def write_model(file: Path, shape: Shape, seed: int = SEED, words: Sequence[str]
 
 
 def add_shape(writer: GGUFWriter, shape: Shape) -> None:
-    """What of the header tells how such a model is computed, and how it is spoken to."""
+    """Writes the header fields that describe the architecture, and the chat template."""
     writer.add_block_count(shape.layers)
     writer.add_context_length(shape.context)
     writer.add_embedding_length(shape.width)
@@ -131,25 +131,25 @@ def add_shape(writer: GGUFWriter, shape: Shape) -> None:
 
 
 def plain_tokens(vocabulary: int) -> range:
-    """Token ids that stand for pieces of words: what documents and questions are made of."""
+    """Returns the token ids of plain pieces of words, of which documents and questions are made."""
     return range(len(_special()), vocabulary)
 
 
 def _weights(random: np.random.Generator, name: str, rows: int, columns: int) -> np.ndarray:
-    """Random Q4_0 blocks whose scale keeps activations near unit variance."""
+    """Returns random Q4_0 blocks whose scale keeps activations near unit variance."""
     blocks = rows * columns // _BLOCK_WEIGHTS
     packed = np.empty((blocks, _BLOCK_BYTES), np.uint8)
     packed[:, :2] = np.full(blocks, 1.5 / 8 / columns**0.5, np.float16).view(np.uint8).reshape(-1, 2)
     packed[:, 2:] = np.frombuffer(random.bytes(blocks * 16), np.uint8).reshape(-1, 16)
     packed = packed.reshape(rows, -1)
     if name == "output.weight":
-        # A scale of 0 makes their logits 0, which is never the greatest of thousands.
+        # A scale of 0 makes the logits of special tokens 0, which is never the maximum over thousands.
         packed[: len(_special())] = 0
     return packed
 
 
 def _twin(name: str, drawn_layers: int) -> str:
-    """The tensor whose weights it has: its own, or in a further layer that of one that was drawn."""
+    """Returns the tensor whose weights are used: itself, or in a repeated layer the one it repeats."""
     if not name.startswith("blk."):
         return name
     _, layer, rest = name.split(".", 2)
@@ -157,7 +157,7 @@ def _twin(name: str, drawn_layers: int) -> str:
 
 
 def _tensors(shape: Shape) -> Iterator[tuple[str, int, int]]:
-    """Name, rows and columns of every tensor; 0 columns is a vector of ones."""
+    """Yields name, rows and columns of every tensor; 0 columns stands for a vector of ones."""
     yield "token_embd.weight", shape.vocabulary, shape.width
     for layer in range(shape.layers):
         for name, rows, columns in (
@@ -201,7 +201,7 @@ def _special() -> list[tuple[str, TokenType]]:
 
 
 def _pieces(words: Iterable[str]) -> Iterator[str]:
-    """Distinct pieces: ASCII, words, then syllables, with and without the space before them that SentencePiece has."""
+    """Yields distinct pieces: ASCII, words and their prefixes, syllables with and without SentencePiece's space."""
     yield SPACE
     yield from (chr(code) for code in range(33, 127))
     begun = dict.fromkeys(SPACE + word[:end] for word in words for end in range(1, len(word) + 1))

@@ -1,11 +1,11 @@
-"""Fits what decides whether the reader quotes or says "not found"; prints the constants of calibration.py.
+"""Fits the classifier by which the reader quotes or says "not found", and prints its constants for calibration.py.
 
     python -m tests.bench.calibrate_reader [--questions N] [--homes FOLDER]
 
-Of SQuAD, COVID-QA and XQuAD-zh the first half of the articles is used, the other half is left to
-retrieval_quality. Positive: questions that the files answer. Negative: SQuAD 2.0's questions without an answer, and
-every answered question once more with its own article hidden, which is what "not in your files" mostly means.
-The threshold keeps the quotes of 95 of 100 positives. About 20 minutes on two cores, most of it for indexing.
+Uses the first half of the articles of SQuAD, COVID-QA and XQuAD-zh; the other half is left to retrieval_quality.
+Positive examples are questions that the files answer. Negative examples are the unanswerable questions of SQuAD 2.0,
+and every answerable question once more with its own article hidden, which is the usual case of "not in your files". The
+threshold keeps the quotes of 95 of 100 positives. Takes about 20 minutes on two cores, most of it for indexing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.helpers.shared_data import SHARED_DATA
 QA = SHARED_DATA / "qa"
 SEED = 20_250_415
 KEPT_SHARE = 0.95
-# SQuAD 2.0's questions were written to look answerable; half weight, or nothing else would count.
+# SQuAD 2.0's unanswerable questions were written to look answerable; with full weight they would dominate the fit.
 ADVERSARIAL_WEIGHT = 0.5
 Matrix = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Example:
 
 
 class Hiding:
-    """The catalogue, but for the documents of one article."""
+    """The catalogue without the documents of one article."""
 
     def __init__(self, catalog: Any) -> None:
         self._catalog = catalog
@@ -67,8 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench.calibrate_reader", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("--questions", type=int, default=500, metavar="N", help="questions of each kind and set")
-    parser.add_argument("--homes", type=Path, metavar="FOLDER", help="keep the libraries there, and use them again")
+    parser.add_argument("--questions", type=int, default=500, metavar="N", help="questions per kind and set")
+    parser.add_argument("--homes", type=Path, metavar="FOLDER", help="keep the indexed libraries there and reuse them")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         homes = options.homes or Path(folder)
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def examples(of: QuestionSet, homes: Path, count: int, misleading: QuestionSet | None = None) -> list[Example]:
-    """Signs of questions about the first half, answered and not, from the application's own search and reader."""
+    """Returns our search's and reader's features of answerable and other questions about the first half."""
     folder = homes / f"home-{of.name}"
     of.write(folder / "documents")
     with Engine(Home.under(folder)) as engine:
@@ -119,14 +119,14 @@ def _signs(
 
 
 def fitted(of: Sequence[Example], ridge: float = 1.0) -> Calibration:
-    """Logistic regression by Newton's method, and the threshold that keeps 95 of 100 answered questions.
+    """Fits a logistic regression by Newton's method, and the threshold that keeps 95 of 100 answerable questions.
 
-    Signs that never vary (no cosine where nothing is embedded) get no weight.
+    Features that never vary (no cosine where nothing is embedded) get no weight.
     """
     features, answered, weight = _arrays(of)
     columns = np.c_[features, np.ones(len(features))]
     penalty = ridge * np.eye(columns.shape[1])
-    # The bias is free but for what keeps the equations solvable where all chances are near 0 or 1.
+    # The bias is not penalised, apart from what keeps the equations solvable when all probabilities are near 0 or 1.
     penalty[-1, -1] = 1e-6
     model = np.zeros(columns.shape[1])
     for _ in range(50):
@@ -134,7 +134,7 @@ def fitted(of: Sequence[Example], ridge: float = 1.0) -> Calibration:
         slope = columns.T @ (weight * (chance - answered)) + penalty @ model
         curvature = (columns.T * (weight * chance * (1.0 - chance))) @ columns + penalty
         step = np.linalg.solve(curvature, slope)
-        # Newton's method may jump to where nothing tells it the way back.
+        # Limits the step: Newton's method may otherwise jump to where the gradient vanishes.
         model -= step * min(1.0, 2.0 / max(float(np.linalg.norm(step)), 1e-9))
     chances = np.sort(1.0 / (1.0 + np.exp(-columns[answered == 1.0] @ model)))
     threshold = float(chances[int((1.0 - KEPT_SHARE) * len(chances))])
@@ -156,9 +156,9 @@ def _tell(name: str, calibration: Calibration, of: Sequence[Example]) -> None:
     shown = ", ".join(f"{value:.2f}" for value in calibration.weights)
     print(f"{name} = Calibration(({shown}), {calibration.bias:.2f}, {calibration.threshold:.2f})")
     for what, which in (
-        ("answered, quoted", answered == 1.0),
-        ("not in the files, quoted", (answered == 0.0) & (weight == 1.0)),
-        ("written to mislead, quoted", weight < 1.0),
+        ("answerable, quoted", answered == 1.0),
+        ("article hidden, quoted", (answered == 0.0) & (weight == 1.0)),
+        ("unanswerable (SQuAD 2.0), quoted", weight < 1.0),
     ):
         if which.any():
             print(f"    {what}: {quoted[which].mean():.3f} of {int(which.sum())}", flush=True)

@@ -1,7 +1,7 @@
-"""llama-server on a graphics card, which puts there what its own rule says (`--fit on`), asked like our side.
+"""llama-server on a graphics card, placing layers by its own rule (`--fit on`), with the interface of our side.
 
-Run as a side (side_process.py); the server is a child, so both share a limit. Settings: `binary`, `model`, `num_cells`
-of all slots together, `num_slots`, `num_threads`.
+Runs as a side (side_process.py); the server is a child process, so both share one limit. Settings: `binary`, `model`,
+`num_cells` of all slots together, `num_slots`, `num_threads`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOT_TOLD = Marks(0, 0, 0, 0)
 
 
 def measured(answers: Sequence[Streamed], begun: float) -> MeasuredAnswers:
-    """From the last first token to the first end, as all sides count; a pass is what lies between two tokens of one."""
+    """Measures from the last first token to the first end, as on all sides; a pass is a step from token to token."""
     first = max(answer.token_times[0] for answer in answers)
     end = min(answer.token_times[-1] for answer in answers)
     within = [sum(first < at <= end for at in answer.token_times) for answer in answers]
@@ -35,7 +35,7 @@ def measured(answers: Sequence[Streamed], begun: float) -> MeasuredAnswers:
 
 
 class CardServerSide:
-    """A server that runs as long as this is kept."""
+    """A server that runs as long as this object exists."""
 
     def __init__(self, settings: Said) -> None:
         options = ServerOptions(
@@ -46,7 +46,7 @@ class CardServerSide:
         self._server = self._kept.enter_context(started)
 
     def answer(self, asked: Said) -> Said:
-        """All prompts at once."""
+        """Sends all prompts at once."""
         if not asked:
             return {}
         begun, prompts = time.perf_counter(), asked["prompts"]

@@ -1,4 +1,4 @@
-"""What the benches take from the command line alike."""
+"""Command line options and exit codes that the benches have in common."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.bench.peers import PeerFailed
 
 
 def parser_of(bench: str, about: str, quick: str) -> argparse.ArgumentParser:
-    """With `--quick` and `--json FILE`; of `about`, the bench's docstring, the first line is told."""
+    """Returns a parser with `--quick` and `--json FILE`; it is described by the first line of the docstring `about`."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.bench.{bench}", description=about.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and ratios there (JSON)")
     return parser
 
 
 def within_group(measure: Callable[[argparse.Namespace, Group], int], options: argparse.Namespace) -> int:
-    """The exit code of `measure`, whose sides run in groups below the one it is given; 2 where that cannot be."""
+    """Returns the exit code of `measure`, given its sides' parent group; 2 if there is none or a side fails."""
     try:
         with held_reads(getattr(options, "disk_rate", None)):
             return measure(options, confined.find())

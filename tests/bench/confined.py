@@ -1,7 +1,8 @@
-"""A memory limit of its own for a process that is measured, kept by the kernel: a control group of version 1 or 2.
+"""Memory limits for measured processes, enforced by the kernel: a control group of version 1 or 2.
 
-What the process holds, and what of a file's pages it was the first to touch, counts against the limit. A file that is
-to be measured has to be forgotten first (`forget_pages`): pages that somebody else brought in cost the group nothing.
+The limit counts a process's own memory and the file pages that it was the first to touch. Pages that another process
+brought in are free for the group, so a file that is to be measured must be dropped from the page cache first
+(`forget_pages`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
-# Its process joins before it becomes what is measured, so that all its memory is counted.
+# The shell joins the group before it becomes the measured process, so all of that process's memory is counted.
 _JOIN = ("/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"')
 _PREFIX = "ragdoll-bench-"
 _MAX_EMPTYING_SECONDS = 5.0
@@ -27,9 +28,9 @@ class CannotConfine(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a group holds, in bytes, and what it met.
+    """What a group holds, in bytes, and its events.
 
-    `limit_hits` counts how often memory was wanted that the limit did not allow: pages had to be given up first.
+    `limit_hits` counts allocations that exceeded the limit, so that pages had to be reclaimed first.
     """
 
     anonymous_bytes: int
@@ -40,7 +41,7 @@ class Usage:
 
     @property
     def held_bytes(self) -> int:
-        """What cannot be had again from a file: the process's own memory, and what it shares with itself."""
+        """Returns what cannot be read again from a file: anonymous and shared memory."""
         return self.anonymous_bytes + self.shared_bytes
 
 
@@ -52,7 +53,7 @@ class Group:
     version: Literal[1, 2]
 
     def entered(self, command: Sequence[str]) -> list[str]:
-        """The command such that it runs in the group, with all it starts."""
+        """Returns the command such that it runs in the group, with all its children."""
         return [*_JOIN, str(self.folder / "cgroup.procs"), *command]
 
     def usage(self) -> Usage:
@@ -64,26 +65,26 @@ class Group:
 
 
 def find(base: Path = CONTROL_GROUPS) -> Group:
-    """The group below which others can be made.
+    """Returns the group below which others can be created.
 
     Raises:
-        CannotConfine: There is none, or we may not.
+        CannotConfine: There is none, or we lack the permission.
     """
     for group in (Group(base / "memory", 1), Group(base, 2)):
         if _limits_memory(group) and os.access(group.folder, os.W_OK):
             return group
     raise CannotConfine(
-        "Memory cannot be limited here: there is no control group for memory that we may write to "
+        "Memory cannot be limited here: there is no control group for memory that we can write to "
         f"below {base}. Run it as root on Linux."
     )
 
 
 @contextmanager
 def confined(limit_bytes: int, parent: Group) -> Iterator[Group]:
-    """A new group with that limit, without swap; gone after the block, in which its processes must have ended.
+    """Creates a group with that limit and no swap; its processes must end within the block, which removes it.
 
     Raises:
-        CannotConfine: The group cannot be made or limited.
+        CannotConfine: The group cannot be created or limited.
     """
     remove_left_behind(parent.folder)
     group = Group(new_name(parent.folder), parent.version)
@@ -99,7 +100,7 @@ def confined(limit_bytes: int, parent: Group) -> Iterator[Group]:
 
 
 def forget_pages(file: Path) -> None:
-    """Has the system forget what it keeps of a file in memory, as far as nobody has it mapped."""
+    """Drops a file from the page cache, except for pages that a process has mapped."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -109,31 +110,31 @@ def forget_pages(file: Path) -> None:
 
 
 def usage_v1(statistics: str, hits: str, oom_control: str) -> Usage:
-    """From memory.stat, memory.failcnt and memory.oom_control; `cache` has what is shared in it."""
+    """Parses memory.stat, memory.failcnt and memory.oom_control; `cache` includes shared memory."""
     found, kills = _numbers(statistics), _numbers(oom_control)
     shared = found.get("shmem", 0)
     return Usage(found["rss"], shared, found["cache"] - shared, int(hits), kills.get("oom_kill", 0))
 
 
 def usage_v2(statistics: str, events: str) -> Usage:
-    """From memory.stat and memory.events; `file` has what is shared in it."""
+    """Parses memory.stat and memory.events; `file` includes shared memory."""
     found, met = _numbers(statistics), _numbers(events)
     return Usage(found["anon"], found["shmem"], found["file"] - found["shmem"], met["max"], met["oom_kill"])
 
 
 def _numbers(text: str) -> Mapping[str, int]:
-    """Of lines that are a name and a number each."""
+    """Parses lines of a name and a number each."""
     return {name: int(value) for name, value in (line.split() for line in text.splitlines() if line.strip())}
 
 
 def _limits_memory(group: Group) -> bool:
-    """Whether groups below have files that limit memory."""
+    """Returns whether child groups can limit memory."""
     if group.version == 1:
         return (group.folder / "memory.limit_in_bytes").is_file()
     handed_down = group.folder / "cgroup.subtree_control"
     try:
         if "memory" not in handed_down.read_text().split():
-            # Nobody does where no systemd runs.
+            # Without systemd, nothing else enables the controller.
             handed_down.write_text("+memory")
         return "memory" in handed_down.read_text().split()
     except OSError:
@@ -141,11 +142,11 @@ def _limits_memory(group: Group) -> bool:
 
 
 def limit(group: Group, limit_bytes: int) -> None:
-    """Sets, or changes, what a group may hold; without swap. Raises CannotConfine where that cannot be."""
+    """Sets or changes the limit of a group, without swap. Raises CannotConfine if that fails."""
     try:
         if group.version == 1:
             (group.folder / "memory.limit_in_bytes").write_text(str(limit_bytes))
-            # Kernels that do not account for swap have no such file.
+            # Kernels without swap accounting have no such file.
             with suppress(OSError):
                 (group.folder / "memory.memsw.limit_in_bytes").write_text(str(limit_bytes))
         else:
@@ -157,7 +158,7 @@ def limit(group: Group, limit_bytes: int) -> None:
 
 
 def new_name(above: Path) -> Path:
-    """Of a group that is to be made there, by which it is known whose it was."""
+    """Returns the path of a new group; its name tells which process created it."""
     return above / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
 
 
@@ -171,10 +172,10 @@ def remove_left_behind(above: Path) -> None:
 
 
 def remove(group: Path) -> None:
-    """A process that was just killed is in its group for a moment longer.
+    """Removes a group, waiting for processes that were just killed to leave it.
 
     Raises:
-        OSError: It is still there after that.
+        OSError: It still has processes after that.
     """
     deadline = time.monotonic() + _MAX_EMPTYING_SECONDS
     while True:

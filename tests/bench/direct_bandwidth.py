@@ -1,6 +1,7 @@
-"""How fast parts of a file can be read past the page cache, when nothing else is done: the bound of what streams them.
+"""Read rate of parts of a file, bypassing the page cache: the upper bound for anything that streams them.
 
-As many reads at once as the ring has, and of the same size, of the same parts in the same order.
+Reads the same parts in the same order as the ring, with as many concurrent reads of the same size, and computes
+nothing.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from pathlib import Path
 from engine.models.gguf import TensorExtent, read_header
 
 Extent = tuple[int, int]
-# Long enough for the disk to show its steady pace.
+# Long enough for the disk to reach its steady rate.
 MIN_SECONDS = 1.0
-# As much as any device wants addresses and lengths to be multiples of.
+# Covers the alignment that any device demands for addresses and lengths of direct reads.
 _ALIGNMENT = 4096
 
 
 def bandwidth(
     file: Path, extents: Sequence[Extent], depth: int, chunk_bytes: int, min_seconds: float = MIN_SECONDS
 ) -> float:
-    """Bytes a second.
+    """Returns bytes per second.
 
     Args:
-        file: What is read.
-        extents: Offset and length of each part, read in this order, again and again.
-        depth: How many reads there are at once.
-        chunk_bytes: The most that one read takes.
-        min_seconds: Goes on for at least so long, and reads all parts at least once.
+        file: The file to read.
+        extents: Offset and length of each part, read repeatedly in this order.
+        depth: Number of concurrent reads.
+        chunk_bytes: Maximum size of one read.
+        min_seconds: Minimum duration; all parts are read at least once.
 
     Raises:
-        OSError: It cannot be read past the page cache.
+        OSError: The file cannot be read past the page cache.
     """
     chunks = list(pieces(extents, chunk_bytes))
     buffers = threading.local()
@@ -58,7 +59,7 @@ def bandwidth(
 
 
 def layer_extents(model: Path, layers: Sequence[int]) -> list[Extent]:
-    """Where these layers of a GGUF file lie, from the first byte of each to its last."""
+    """Returns where these layers of a GGUF file lie, from the first byte of each to its last."""
     tensors = read_header(model).tensors
     return [_span([one for one in tensors if one.name.startswith(f"blk.{layer}.")]) for layer in layers]
 
@@ -69,7 +70,7 @@ def _span(tensors: Sequence[TensorExtent]) -> Extent:
 
 
 def pieces(extents: Sequence[Extent], chunk_bytes: int) -> Iterator[Extent]:
-    """The whole aligned blocks of the parts, in reads of at most so many bytes."""
+    """Yields the whole aligned blocks of the parts, in reads of at most `chunk_bytes`."""
     for offset, length in extents:
         start = -(-offset // _ALIGNMENT) * _ALIGNMENT
         end = (offset + length) // _ALIGNMENT * _ALIGNMENT

@@ -1,7 +1,7 @@
-"""Reads held to one rate, for benches that stream from the disk: on a disk that swings, no two runs say the same.
+"""Limits a bench's read rate, because results on a disk of varying speed cannot be compared.
 
-A disk that is shared, or a virtual one, reads at .1 to 3 GB/s within an hour. With `--disk-rate` all that a bench
-starts reads at most so fast together, as from a drive of that rate; what the disk itself is too slow for, it stays.
+A shared or virtual disk may read at 0.1 to 3 GB/s within an hour. With `--disk-rate`, all processes of a bench together
+read at most at that rate, as from a drive of that speed; a disk that is slower than the rate stays slower.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _BYTES_PER_MB = 1_000_000
 
 
 def add_disk_rate_option(parser: argparse.ArgumentParser) -> None:
-    """`--disk-rate MB`, which `within_group` follows."""
-    about = "hold all reads together to so many megabytes a second"
+    """Adds `--disk-rate MB`, which `within_group` applies."""
+    about = "limit the reads of all processes together to MB megabytes per second"
     parser.add_argument("--disk-rate", type=_positive, metavar="MB", help=about)
 
 
@@ -28,7 +28,7 @@ def add_disk_rate_option(parser: argparse.ArgumentParser) -> None:
 def held_reads(
     megabytes_per_s: int | None, groups: Path = CONTROL_GROUPS, devices: Path = BLOCK_DEVICES
 ) -> Iterator[None]:
-    """This process and all that it starts read at most so fast in the block; None is as fast as the disk is.
+    """Limits the reads of this process and its children within the block; None sets no limit.
 
     Raises:
         CannotConfine: Reads cannot be limited here.
@@ -48,24 +48,24 @@ def held_reads(
         with suppress(OSError):
             group.rmdir()
         raise CannotConfine(
-            f"Reads cannot be held to a rate here: {error}. That takes control groups of version 1, and root on Linux."
+            f"Reads cannot be limited here: {error}. This needs root and control groups of version 1 on Linux."
         ) from error
     try:
         yield
     finally:
         (above / "cgroup.procs").write_text(str(os.getpid()))
-        # Whoever stays in it is held on; the next bench removes what is left of it.
+        # A process that stays in the group stays limited; the next bench removes the group.
         with suppress(OSError):
             remove(group)
 
 
 def _disks(devices: Path) -> list[str]:
-    """The numbers of all that is a disk, and not made of others or of memory."""
+    """Returns the device numbers of physical disks: no partitions of software RAID or LVM, no memory devices."""
     return [(one / "dev").read_text().strip() for one in sorted(devices.glob("*")) if (one / "device").exists()]
 
 
 def _positive(text: str) -> int:
     number = int(text)
     if number <= 0:
-        raise argparse.ArgumentTypeError("a rate is more than 0")
+        raise argparse.ArgumentTypeError("the rate must be greater than 0")
     return number

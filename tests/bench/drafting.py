@@ -1,12 +1,23 @@
-"""Drafting: tokens in a second with prompt lookup and without it, on answers that quote their passages and on others.
+"""Speedup from prompt lookup (drafting): tokens per second with and without drafts, for quoting and other answers.
 
-`python -m tests.bench.drafting [--quick] [--json FILE]`. Both sides write the same answer on the same model, each in a
-context of its own, and take turns: whichever has written less computes next, so that what else the machine does meets
-both alike. The computing is real; of answers that quote, the tokens are given (see quoting.py). Where memory can be
-confined (a cgroup), a model that does not fit into it is measured too: each pass then reads layers from the disk, as
-the engine reads them. What passes of several tokens take beside those of one says how much there is to gain at most.
-Exit code 1 when a bound does not hold, or what it is for was not measured; `--quick` (a small model, short answers)
-binds nothing.
+    python -m tests.bench.drafting [--quick] [--json FILE] [--threads N] [--busy] [--peers FOLDER]
+
+Two sides write the same answer on the same model of 1B shape, each in a context of its own. Whichever has written less
+takes the next step, so that other load on the machine affects both alike. The computing is real; the tokens of an
+answer that quotes are given (quoting.py), because a model of random weights quotes nothing. Where memory can be limited
+(a control group), a model of which only half fits is measured too: each pass then reads layers from the disk through
+the engine's own ring (streamed_duel.py). Ratios are tokens per second with drafts ÷ without:
+
+- `quoting`: one answer at a time that quotes its passages.
+- `other`: answers that quote nothing, the lowest of three cases: given prose, free sampling, and four prose answers at
+  once.
+- `together_quoting`: four quoting answers at once. They share passes, so there is less to gain.
+- `quoting_streamed`: a quoting answer while half of the model is streamed.
+
+Besides the ratios, `most by passes` shows the speedup that the measured pass times would allow if every draft were
+accepted. Greedy answers must be the same with and without drafts. Lower bounds are in `BOUNDS`. Exit code 1 if one does
+not hold or was not measured, 2 if only the streamed model could not be measured because memory cannot be limited;
+`--quick` (a small model, short answers, about two minutes) checks none.
 """
 
 from __future__ import annotations
@@ -28,9 +39,9 @@ from tests.bench.duel import Duel, Pace, duel
 from tests.bench.peers import PeerFailed
 from tests.bench.quoting import SEED, Library
 
-# At least; answers that are written together share passes, in which drafts have less to gain.
+# Lower bounds; answers that are written together share passes, so drafts gain less.
 BOUNDS = {"quoting": 1.5, "other": 0.97, "together_quoting": 0.97, "quoting_streamed": 1.5}
-# Answers that are written side by side. Where a pass for them computes as much as the machine can, drafts gain nothing.
+# Answers written at once. Where a pass for them already saturates the processor, drafts gain nothing.
 TOGETHER = 4
 FREE = SamplingParams(temperature=0.8, seed=SEED)
 GREEDY = SamplingParams(temperature=0.0, repeat_penalty=1.0, seed=SEED)
@@ -38,7 +49,7 @@ GREEDY = SamplingParams(temperature=0.0, repeat_penalty=1.0, seed=SEED)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is written: answers of each kind, tokens of each answer, and of the one whose model is streamed."""
+    """`answers` of each kind and `tokens` of each; `streamed_tokens` of the one whose model is streamed."""
 
     shape: Shape
     answers: int
@@ -54,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("drafting", __doc__, quick="a small model and short answers, in about two minutes")
     parser.add_argument("--threads", type=int, default=physical_cores(), metavar="N")
     parser.add_argument(
-        "--busy", action="store_true", help="count the processor's time, on one thread: for a machine that does more"
+        "--busy", action="store_true", help="measure processor time on one thread, for a machine with other load"
     )
     peers.add_folder_option(parser)
     options = parser.parse_args(arguments)
@@ -68,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ours |= {f"quoting_streamed {name}": value for name, value in streamed.items()}
         ratios["quoting_streamed"] = streamed["with drafts"] / streamed["without"]
     except CannotConfine as error:
-        print(f"quoting_streamed is left out: {error}", file=sys.stderr)
+        print(f"quoting_streamed was not measured: {error}", file=sys.stderr)
         del promised["quoting_streamed"]
     except PeerFailed as error:
         print(error, file=sys.stderr)
@@ -76,7 +87,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         report.write(options.json, ours, {}, ratios)
     is_kept = report.show_promised(ratios, promised) and ours["same greedy text"] == 1.0
-    return 0 if is_kept or options.quick else 1
+    if options.quick:
+        return 0
+    if not is_kept:
+        return 1
+    return 0 if promised.keys() == BOUNDS.keys() else 2
 
 
 def _measure(file: Path, size: Size, pace: Pace) -> tuple[dict[str, float], dict[str, float]]:
@@ -88,7 +103,7 @@ def _measure(file: Path, size: Size, pace: Pace) -> tuple[dict[str, float], dict
         "prose": ([library.prose(size.tokens) for _ in range(size.answers)], given, 1),
         "free": ([library.free()], replace(FREE, max_tokens=size.tokens), 1),
         "greedy": ([library.free()], replace(GREEDY, max_tokens=size.tokens), 1),
-        # With one passage each: of long prompts the first answer would be written before the last one is read.
+        # One passage each: with longer prompts the first answer would be finished before the last prompt is read.
         "quoting_together": ([library.quoting(size.tokens, 1) for _ in range(TOGETHER)], given, TOGETHER),
         "prose_together": ([library.prose(size.tokens, 1) for _ in range(TOGETHER)], given, TOGETHER),
     }

@@ -1,4 +1,4 @@
-"""Two that write the same answers, with drafts and without: whichever has written less computes next."""
+"""Two sides that write the same answers, with and without drafts; whichever has written less takes the next step."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ NUM_CELLS, N_UBATCH = 8192, 128
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast it may go, and what counts as time."""
+    """Number of threads, and the clock that measures time."""
 
     num_threads: int
     clock: Callable[[], float] = time.perf_counter
 
 
 class Side:
-    """One of the two that write: with drafts or without."""
+    """One of the two sides: with drafts or without."""
 
     def __init__(self, model: Model, has_drafts: bool, pace: Pace, stream: Streaming | None = None) -> None:
-        """`stream` reads the layers that are not in memory; both sides may have the same, one pass after the other."""
+        """Opens a context; `stream` reads layers that are not in memory, and may be shared by both sides."""
         spec = ContextSpec(NUM_CELLS, N_UBATCH, N_UBATCH, pace.num_threads, num_sequences=8)
         self.context = Context(model, spec, stream)
         self._clock = pace.clock
         self._model = model
-        # By the seed of what chooses their tokens.
+        # Keyed by the seed of the request.
         self._answers: dict[int | None, tuple[int, ...]] = {}
         self.costs = costs = PassCosts()
         self._loop = StepLoop(
@@ -55,7 +55,7 @@ class Side:
         self.seconds, self.num_timed = 0.0, 0
 
     def begin(self, together: Sequence[Recorded], params: SamplingParams) -> None:
-        """Reads the prompts of answers that are written together, and writes the first tokens."""
+        """Reads the prompts of answers that are written together, and generates their first tokens."""
         self._before, self._num_asked = self._loop.counters().generated_tokens, len(together)
         self.written: dict[str, RequestFinished] = {}
         for number, recorded in enumerate(together):
@@ -90,7 +90,7 @@ class Side:
 
     @property
     def drafts(self) -> tuple[int, int]:
-        """Drafted tokens, and those of them that came true."""
+        """Returns the number of drafted tokens, and of those that were accepted."""
         counters = self._loop.counters()
         return counters.drafted_tokens, counters.accepted_tokens
 
@@ -106,7 +106,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """What both sides made of the same answers."""
+    """Results of both sides for the same answers."""
 
     with_drafts: float
     without: float
@@ -140,9 +140,9 @@ def duel(
     when_ready: Callable[[], object] = lambda: None,
     stream: Streaming | None = None,
 ) -> Duel:
-    """Has both sides write all answers, so many at once; `when_ready` is called before they begin.
+    """Has both sides write all answers, `at_once` of them together; `when_ready` is called before they begin.
 
-    `stream` is of a model that does not fit into memory (see `Side`).
+    `stream` reads a model that does not fit into memory (see `Side`).
     """
     drafting, plain = (Side(model, has_drafts, pace, stream) for has_drafts in (True, False))
     when_ready()
@@ -167,7 +167,7 @@ def duel(
 
 
 def most_by_passes(costs: PassCosts) -> float:
-    """How many times faster it would be, by what passes took, if every token were drafted and came true."""
+    """Returns the speedup that the measured pass times allow if every token were drafted and accepted."""
     alone = costs.seconds(1)
     drafted = ((size, costs.seconds(size)) for size in range(AT_ONCE, MAX_DRAFT_TOKENS + 2, AT_ONCE))
     return max([1.0, *(size * alone / seconds for size, seconds in drafted if alone and seconds)])

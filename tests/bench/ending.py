@@ -1,8 +1,8 @@
-"""How a bench ends that is told to: as if it had come to its end, with its sides, groups and folders gone.
+"""Ends a bench cleanly on a signal: its sides, control groups and temporary folders are removed as on a normal exit.
 
-By itself a process that gets SIGTERM is gone at once, and leaves behind what every `with` block would have removed: a
-copy of a model of several GB, groups that hold reads to a rate. (Nothing helps against SIGKILL: what that leaves of
-groups is removed by the next bench, confined.py.)
+By default SIGTERM ends a process at once and leaves behind what `with` blocks would have removed: a copy of a model of
+several GB, control groups that limit reads. SIGKILL cannot be handled; the next bench removes the control groups that
+it leaves (confined.py).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# By whoever wants it to end, and by a terminal that is closed.
+# Sent by `kill`, and when a terminal is closed.
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def run(main: Callable[[], int]) -> int:
-    """The exit code of a bench's `main`; 128 and the signal's number where it was told to end."""
+    """Returns the exit code of a bench's `main`; 128 plus the signal's number if a signal ended it."""
     with ended_by_signals():
         return main()
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """A signal to end raises SystemExit in the block; a second one does not disturb what is being put away for it."""
+    """Raises SystemExit in the block on a signal; ignores further signals, which would interrupt the clean-up."""
     before = {number: signal.signal(number, _end) for number in _SIGNALS}
     try:
         yield

@@ -1,7 +1,7 @@
-"""The application, but that its model writes what it is told to: an engine on real documents and a random model.
+"""The application with prescribed answers: a real engine on real documents whose random model writes a given text.
 
-The model's words are those of the documents, so that their text has about as many tokens as with real models. Nothing
-is drafted: what is drafted from passages would be gained by having them, and is measured elsewhere.
+The model's vocabulary has the documents' words, so that their text has about as many tokens as with a real model.
+Drafting is off: its gain on quotes is measured elsewhere (drafting.py).
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 def vocabulary_of(library: Library) -> list[str]:
-    """The words of a library's documents, the most frequent first."""
+    """Returns the words of a library's documents, the most frequent first."""
     return words_of(text.text for text in library.texts)
 
 
 def words_of(texts: Iterable[str]) -> list[str]:
-    """All that occur, the most frequent first."""
+    """Returns all words of some texts, the most frequent first."""
     counted = Counter(word for text in texts for word in _WORD.findall(text))
     return [word for word, _ in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))]
 
 
 class Application:
-    """An engine that is open as long as its block; what is indexed and kept stays in `folder` for the next time."""
+    """An engine that is open within a `with` block; its index and caches stay in `folder` for the next run."""
 
     def __init__(self, folder: Path, files: Sequence[Path], model: Path, settings: dict[str, Any]) -> None:
         self._text, self._policy = "", RefreshPolicy("none")
@@ -64,7 +64,7 @@ class Application:
         self._closing.__exit__(kind, error, trace)
 
     def write(self, question: str, text: str, num_tokens: int, policy: RefreshPolicy) -> AnswerFinished:
-        """Answers with the beginning of `text`, and looks again meanwhile as the policy says."""
+        """Answers with the beginning of `text`, searching again meanwhile as the policy says."""
         self._text, self._policy = text, policy
         sampling = SamplingParams(max_tokens=num_tokens, temperature=0.0, repeat_penalty=1.0)
         [finished] = self._engine.ask_many([question], sampling=sampling)

@@ -1,4 +1,4 @@
-"""Answers whose tokens are given: a model of random weights says nothing, but computes as if it did."""
+"""Answers with prescribed tokens: a model of random weights writes nothing meaningful, but computes the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.generation.sampler import ChainSampler, Decoded
 
 
 class GivenTokens:
-    """Samples like any answer does, and then says what was recorded."""
+    """A sampler that samples as usual, then returns the prescribed token instead."""
 
     def __init__(self, model: Model, params: SamplingParams, answer: Sequence[int]) -> None:
         self._chain, self._rest = ChainSampler(model, params), iter(answer)

@@ -1,4 +1,4 @@
-"""A table of measured points as text that shows where it is warm: for a terminal, and for the file beside the CSV."""
+"""Writes measured points as CSV, and as a shaded table for the terminal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# From the least to the most.
+# From least to most.
 _SHADES = " ░▒▓█"
 
 Row = Mapping[str, float]
 
 
 def write_csv(file: Path, rows: Sequence[Row]) -> None:
-    """One line a point, with the names of the first as the heads of its columns."""
+    """Writes one line per point; the columns are those of the first."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]))
@@ -22,7 +22,7 @@ def write_csv(file: Path, rows: Sequence[Row]) -> None:
 
 
 def heat_map(rows: Sequence[Row], down: str, across: str, value: str) -> str:
-    """A grid of `value`, the greatest of points that fall together, with a shade for each by its share of the most."""
+    """Returns a grid of `value`, shaded by its share of the maximum; the greatest of a cell's points counts."""
     cells: dict[tuple[float, float], float] = {}
     for row in rows:
         place = row[down], row[across]

@@ -1,15 +1,24 @@
-"""How fast a library is indexed, beside our own embedder with nothing else to do and beside LangChain with Chroma.
+"""Indexing throughput of the application, compared with our embedder alone and with LangChain and Chroma.
 
-    python -m tests.bench.indexing [--quick] [--json FILE] [--peers FOLDER]
+    python -m tests.bench.indexing [--quick] [--json FILE] [--peers FOLDER] [--no-peers]
 
-A sample of real documents (PDF, Markdown, text) is added to a fresh library by the application's own engine: read in
-child processes, cut, embedded, written and made searchable. The same chunks are handed to our embedder alone, in its
-best set-up. LangChain reads and splits the same files with its own loaders and has Chroma embed and store our chunks
-of them, with HuggingFaceEmbeddings of the same model at its defaults, and with our embedder (`langchain_chroma_tuned`);
-`…_from_texts` leaves its reading out, and not ours. Libraries and weights are warm before any clock starts; contenders
-take turns, forwards and backwards, we and our embedder oftener, and the best time of each counts: of ours, of as many
-rounds as the other had. Ratios are chunks per second, ours divided by theirs. Peers live in an environment of their own
-(`--peers`), made at the first run. Exit code 1 when a bound does not hold.
+`ours`: our engine adds a sample of real documents (PDF, Markdown, text; 2,000 chunks) to a fresh library. It parses
+them in child processes, chunks, embeds and writes them and makes them searchable. Peers:
+
+- `embedder_alone`: our embedder in its best configuration embeds the same chunks and does nothing else: an upper bound.
+- `langchain_chroma`: LangChain loads and splits the same files with its own loaders; Chroma embeds and stores our
+  chunks of them with HuggingFaceEmbeddings of the same model at its defaults.
+- `langchain_chroma_tuned`: the same with our embedder.
+- `langchain_chroma_from_texts`, `langchain_chroma_tuned_from_texts`: the same runs without the time of LangChain's
+  loading; ours includes it.
+
+Ratios have these names: chunks per second, ours ÷ theirs. Libraries and weights are loaded before any clock starts. The
+contenders take turns in alternating order, ours and the embedder in five rounds, LangChain in two. The best round of
+each counts, and a ratio compares as many rounds of ours as the peer had. LangChain runs in an environment of its own,
+created by the first run (`--peers`); without it, its ratios are left out.
+
+Lower bounds are in `BOUNDS`; with native bfloat16, `langchain_chroma` must reach 2.0. Exit code 1 if one does not hold,
+2 without documents; `--quick` takes 300 chunks and one round (within five minutes) and checks the bounds too.
 """
 
 from __future__ import annotations
@@ -44,17 +53,17 @@ SUFFIXES = (".pdf", ".md", ".txt")
 SEED = 20_250_415
 PACKAGES = ["langchain-huggingface", "langchain-chroma", "langchain-text-splitters", "langchain-community", "pypdf"]
 IMPORTS = ["langchain_huggingface", "langchain_chroma", "langchain_text_splitters", "langchain_community", "pypdf"]
-# Where a processor has bfloat16 of its own, the first of the peers is to be left twice as far behind.
+# Where the processor has native bfloat16, `langchain_chroma` must be twice as slow as ours.
 BOUNDS = {"embedder_alone": 0.93, "langchain_chroma": 1.1, "langchain_chroma_tuned": 1.0}
 BOUND_WITH_BFLOAT16 = 2.0
-# Nobody reads pictures in it, so that what goes through OCR is told by its remark, on every machine alike.
+# With no OCR languages, pages that need OCR are recognised by their remark on every machine alike.
 NO_LANGUAGES = ("none",)
 MAX_PEER_SECONDS, MAX_PEER_ROUNDS = 1800, 2
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Files in a folder of their own, and what they are cut into."""
+    """Files in a folder of their own, and the chunks they are cut into."""
 
     folder: Path
     files: int
@@ -67,7 +76,7 @@ class Sample:
 
 @dataclass
 class Contest:
-    """Seconds by contender; the best of a contender's rounds counts."""
+    """Seconds by contender; the best round of each counts."""
 
     sample: Sample
     cache: Path
@@ -86,7 +95,8 @@ class Contest:
                 ("langchain_chroma_tuned", lambda: self.peer("tuned")),
             ]
         for number in range(rounds):
-            # We and our embedder differ by less than the machine does within a minute.
+            # Ours and the embedder differ by less than the machine's speed varies within a minute, so they take more
+            # rounds.
             turn = contenders if number < MAX_PEER_ROUNDS else contenders[:2]
             for name, measure in turn if number % 2 == 0 else reversed(turn):
                 seconds = measure()
@@ -96,14 +106,14 @@ class Contest:
                     self.seconds.setdefault(f"{name}_from_texts", []).append(self.storing_seconds)
 
     def prepare(self) -> None:
-        """Has the self-test choose the set-up that all then share."""
+        """Lets the embedder's self-test choose the configuration that all contenders share."""
         embedder = self._embedder()
         embedder.embed_documents(self.sample.chunks[:1])
         print(f"  our embedder: {embedder.description}", file=sys.stderr, flush=True)
         embedder.unload()
 
     def ours(self) -> float:
-        """Adding the folder to a fresh library, once libraries and weights are loaded."""
+        """Adds the folder to a fresh library, once libraries and weights are loaded."""
         home = Home.under(self.work / f"home-{len(self.seconds.get('ours', ()))}")
         home = Home(home.data, home.config, self.cache, home.logs, home.runtime)
         first = self.work / "first.md"
@@ -119,7 +129,7 @@ class Contest:
         return seconds
 
     def alone(self) -> float:
-        """Nothing but embedding, in our best set-up."""
+        """Embeds the chunks and nothing else, in our best configuration."""
         embedder = self._embedder()
         embedder.embed_documents(self.sample.chunks[:16])
         begun = time.perf_counter()
@@ -133,7 +143,7 @@ class Contest:
         return Embedder(resolve(settings), settings, Ledger(), cache=self.cache)
 
     def peer(self, what: str) -> float:
-        """A peer in a process of its own, which warms itself up."""
+        """Runs a peer in a process of its own, which warms up by itself."""
         assert self.peers is not None
         task = self.work / "task.json"
         content = {
@@ -160,13 +170,13 @@ class Contest:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.indexing", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a few hundred chunks, one round, within five minutes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--quick", action="store_true", help="300 chunks and one round, within five minutes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and ratios there (JSON)")
     parser.add_argument("--peers", type=Path, metavar="FOLDER", default=peer_environment.DEFAULT_FOLDER)
-    parser.add_argument("--no-peers", action="store_true", help="only us and our embedder alone")
+    parser.add_argument("--no-peers", action="store_true", help="measure only our side and our embedder alone")
     options = parser.parse_args(arguments)
     if not DOCUMENTS.is_dir():
-        print(f"There are no documents at {DOCUMENTS}.", file=sys.stderr)
+        print(f"The documents are missing: {DOCUMENTS} does not exist.", file=sys.stderr)
         return 2
     lean_heap()  # as the application does
     peers = None if options.no_peers else peer_environment.python(options.peers, PACKAGES, IMPORTS)
@@ -182,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def told(contest: Contest, file: Path | None) -> int:
-    """Shows and writes the figures; the exit code says whether the bounds hold."""
+    """Prints and writes the figures; returns 1 if a bound does not hold."""
     sample = contest.sample
     speeds = {name: len(sample.chunks) / min(seconds) for name, seconds in contest.seconds.items()}
     ours = {
@@ -206,7 +216,7 @@ def told(contest: Contest, file: Path | None) -> int:
 
 
 def ratio(seconds: Mapping[str, Sequence[float]], name: str) -> float:
-    """How many times our pace is that of a contender, of rounds that both had."""
+    """Returns our throughput ÷ a contender's, over the rounds that both had."""
     theirs = seconds[name]
     return min(theirs) / min(seconds["ours"][: len(theirs)])
 
@@ -220,7 +230,7 @@ def bound(name: str) -> float:
 
 
 def take_sample(work: Path, num_chunks: int) -> Sample:
-    """A seeded choice of documents with so many distinct chunks, copied into a folder of their own."""
+    """Copies a seeded choice of documents with `num_chunks` distinct chunks into a folder of their own."""
     folder = work / "documents"
     folder.mkdir()
     files = sorted(file for file in DOCUMENTS.rglob("*") if file.suffix in SUFFIXES and file.is_file())
@@ -231,7 +241,7 @@ def take_sample(work: Path, num_chunks: int) -> Sample:
     with pool_of(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
         for file in files:
             texts = chunks_of(pool, file, spec.tokenizer_file, limits)
-            # One file must not be the whole sample.
+            # One file must not dominate the sample.
             if not texts or len(texts) > num_chunks // 3:
                 continue
             shutil.copyfile(file, folder / f"{taken:04}{file.suffix}")
@@ -243,7 +253,7 @@ def take_sample(work: Path, num_chunks: int) -> Sample:
 
 
 def chunks_of(pool: ParserPool, file: Path, tokenizer: Path | None, limits: LibrarySettings) -> list[str]:
-    """The texts that are embedded for a file; none where it cannot be read, or not without OCR."""
+    """Returns the texts that are embedded for a file; none if it cannot be read, or only with OCR."""
     try:
         read = pool.read(
             str(file),
@@ -256,7 +266,7 @@ def chunks_of(pool: ParserPool, file: Path, tokenizer: Path | None, limits: Libr
         )
     except DocumentUnreadable:
         return []
-    # What OCR makes of a page takes as long as it takes, and no peer reads it.
+    # OCR takes as long as it takes, and no peer reads such pages.
     return [] if read.needs or read.remark else [indexed_text(chunk) for chunk in read.chunks]
 
 

@@ -1,10 +1,10 @@
-"""LangChain and Chroma at the same work, as their documentation writes it; run in an environment of its own.
+"""LangChain and Chroma indexing the same files, used as documented; run in an environment of its own.
 
     python -m tests.bench.indexing_peers WHAT TASK.json
 
-WHAT is `default` (HuggingFaceEmbeddings at its defaults) or `tuned` (our embedder handed in). The files are loaded and
-split; what is then embedded and stored are our chunks of them, so that every side embeds the same texts. Libraries and
-weights are loaded and warm before the time is taken. One JSON object on the last line of stdout.
+WHAT is `default` (HuggingFaceEmbeddings at its defaults) or `tuned` (with our embedder). LangChain loads and splits the
+files; what it then embeds and stores are our chunks of them, so that all sides embed the same texts. Libraries and
+weights are loaded before the clock starts. Prints one JSON object as the last line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WARM_UP = ["A few words to wake the libraries up. " * 20] * 8
 
 
 class OurEmbeddings(Embeddings):
-    """Our embedder, run as the self-test found best."""
+    """Our embedder in the configuration that its self-test chose."""
 
     def __init__(self, cache: str) -> None:
         from engine.config import EmbedderSettings
@@ -54,7 +54,7 @@ def default_embeddings(model: str) -> Embeddings:
 
 
 def load_and_split(folder: str) -> int:
-    """Reads the files and cuts them up; returns the characters of text that were loaded."""
+    """Loads and splits the files; returns the number of characters loaded."""
     from langchain_community.document_loaders import DirectoryLoader, PyPDFLoader, TextLoader
     from langchain_text_splitters import RecursiveCharacterTextSplitter
 

@@ -1,28 +1,30 @@
-"""The whole engine when neither the index nor the model fits: memory that follows the load, beside fixed ways to share.
+"""Adaptive memory planning under a changing load, compared with fixed splits; neither the index nor the model fits.
 
     python -m tests.bench.joint [--quick] [--json FILE] [--csv FILE] [--no-sweep] [--peers FOLDER] [--disk-rate MB]
 
-Real documents and many synthetic vectors beside them (joint_library.py), and a model of random weights. The engine is a
-process in a control group whose limit is what it holds with neither, a quarter of the index, the 1.2th part of the
-model, and room for a context. Questions about the documents come as a load that moves between what people do: one after
-the other, as somebody asks who reads the answers; then 16 at a time, as when each of many files is asked; then one
-after the other again. A phase ends when so many were answered. Nothing is kept of what was read, so that no phase gains
-by the one before, and answers are sampled (sampled.py).
+The library consists of real documents and a million synthetic vectors (joint_library.py); the model has random weights.
+The whole engine runs in a control group. Its memory limit is what it holds without either, plus a quarter of the index,
+the size of the model ÷ 1.2, and room for a context. Questions about the documents come in three phases: one after the
+other, as from a person who reads the answers; 16 open at a time, as when every file is asked; then one after the other
+again. A phase ends after a fixed number of answers. No KV is cached, so no phase profits from an earlier one, and
+answers are sampled (sampled.py).
 
-- Adaptive is the engine as it is: one plan for answers at once, resident partitions and pinned layers, made anew as the
-  load moves.
-- Fixed are splits for a load that is always the same: so many answers at once, of the index's budget all, half or
-  nothing in memory, and the model in the rest, placed in it as the engine would.
+- `adaptive`: the engine as it is. One plan sets the number of concurrent answers, resident partitions and pinned
+  layers, and is made again as the load changes.
+- `index_first`, `even`, `model_first`: fixed splits for a load that never changes. The number of concurrent answers is
+  fixed, all, half or none of the index's budget is in memory, and the model gets the rest, placed as the engine would.
 
-The sweep measures questions that come together, for each number of answers at once, share of the index's budget and
-share of what is left that the model may have; it goes to a CSV file (`--csv`) and, as shades, to the terminal. Ratios,
-of answers a minute:
+The sweep measures 16 concurrent questions for combinations of concurrent answers, share of the index's budget and share
+of the remaining memory for the model. It is printed as a shaded table and written to `--csv`.
 
-- `best_static`, `worst_static`: adaptive ÷ the best and the worst fixed one, over all phases.
-- `best_static_per_phase`: adaptive ÷ the best fixed one of each phase; the worst of these.
+Ratios of answers per minute:
 
-Exit code 1 when a bound does not hold; `--quick` (a small model, short phases, a small sweep) binds nothing. It is 2
-where memory cannot be limited, or there are no documents.
+- `best_static`, `worst_static`: adaptive ÷ the best and the worst fixed split over all phases.
+- `best_static_per_phase`: adaptive ÷ the best fixed split of each phase; the lowest of the three counts.
+
+Lower bounds are in joint_figures.py; besides, the memory limit must never be hit. Exit code 1 if a bound does not hold,
+2 if memory cannot be limited or there are no documents; `--quick` (a small model, short phases, one point of the sweep)
+checks no bounds. The phases alone (`--no-sweep`) take about half an hour.
 """
 
 from __future__ import annotations
@@ -53,19 +55,19 @@ from tests.bench.side_process import Limit, SideProcess
 from tests.bench.stretches import stretches
 
 STATIC = {"index_first": Split(1, 1.0), "even": Split(4, 0.5), "model_first": Split(16, 0.0)}
-# Cells and buffers of the answers, which are no part of the weights.
+# KV cells and compute buffers of the answers, which do not count as weights.
 CONTEXT_BYTES = 128 * 2**20
-# More than any machine of the bench is asked for: to see what the engine takes when it may have it.
+# More than any machine of this bench needs: for finding out what the engine takes without a limit.
 _PLENTY = 64 * 2**30
 QUESTION_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`vectors` beside the documents' chunks; questions answered in a calm and a busy phase, and at each point swept.
+    """`vectors` beside the documents' chunks; `calm`, `busy` and `swept`: questions of a phase or sweep point.
 
-    `passages` are read for each, few, so that reading them does not hide all else on a small machine. The shares and
-    numbers are the sweep's axes.
+    `passages` per question are few, so that reading them does not dominate on a small machine. The last three fields
+    are the axes of the sweep.
     """
 
     shape: Shape
@@ -115,7 +117,7 @@ SMALL = Size(
 
 @dataclass(slots=True)
 class Bench:
-    """What is measured, and what was found so far."""
+    """What is measured, and the results so far."""
 
     size: Size
     home: Path
@@ -138,7 +140,7 @@ class Bench:
             self._sweep(Split(at_once, index_share, model_share))
 
     def _find_limit(self) -> None:
-        """What the engine holds without model and index, and of these as much as is to fit."""
+        """Sets the limit from what the engine holds without model and index, and the parts of these that are to fit."""
         with told("the engine alone"), self._engine(None, has_model=False) as side:
             alone = side.settled["held_bytes"] - side.settled["index_bytes"]
         model_bytes = self.model.stat().st_size
@@ -168,7 +170,7 @@ class Bench:
     @contextmanager
     def _engine(self, split: Split | None, *, has_model: bool = True) -> Iterator[SideProcess]:
         forget_pages(self.model)
-        # Each knows the machine as it was measured, and none what another has learnt.
+        # Every side knows the machine's measured speed, and nothing that an earlier side has learnt.
         save_profile(profile_file(Home.under(self.home).data), self.profile)
         settings = {
             "home": str(self.home),
@@ -186,13 +188,13 @@ class Bench:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("joint", __doc__, quick="a small model, short phases and a small sweep, within five minutes")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the sweep there")
-    parser.add_argument("--no-sweep", action="store_true", help="the moving load alone, in half an hour")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the sweep there (CSV)")
+    parser.add_argument("--no-sweep", action="store_true", help="only the three phases, about half an hour")
     peers.add_folder_option(parser)
     add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
     if not DOCUMENTS.is_dir():
-        print(f"There are no documents at {DOCUMENTS}.", file=sys.stderr)
+        print(f"The documents are missing: {DOCUMENTS} does not exist.", file=sys.stderr)
         return 2
     return within_group(_measure, options)
 
@@ -202,10 +204,10 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
     with told(f"reading {size.chunks} passages of real documents"):
         library = read_library(size.chunks)
     model = bench_model(options.peers, size.shape, vocabulary_of(library))
-    with told(f"indexing them with {size.vectors:,} vectors more, unless they are"):
+    with told(f"indexing them with {size.vectors:,} synthetic vectors, unless done before"):
         folder = options.peers / f"joint-{size.chunks}-{size.vectors}"
         index_bytes = joint_library(folder, library.files, size.vectors)
-    with told("measuring how fast this machine is, as an engine does that nobody asks anything"):
+    with told("measuring the machine's speed, as an idle engine does"):
         profile = measured(Profile(), folder)
     bench = Bench(size, folder, profile, index_bytes, model, asked_of(library, size.busy + 1), parent)
     bench.run(sweeps=not options.no_sweep)
@@ -213,12 +215,12 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
 
 
 def asked_of(library: Library, count: int) -> list[str]:
-    """Questions that are about the documents: words of theirs, a seeded choice of places."""
+    """Returns questions about the documents: words from a seeded choice of places."""
     return [stretch.question[:QUESTION_CHARACTERS] for stretch in stretches(library, count, num_tokens=32)]
 
 
 def tell(bench: Bench, options: argparse.Namespace) -> bool:
-    """Shows and writes what was found; whether the bounds hold."""
+    """Prints and writes the results; returns whether the bounds hold."""
     found = {name: joint_figures.figures(bench.size.phases, course) for name, course in bench.courses.items()}
     ours = found.pop("adaptive") | {"limit_bytes": float(bench.limit_bytes)}
     static = {name: course for name, course in bench.courses.items() if name != "adaptive"}

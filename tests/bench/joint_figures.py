@@ -1,4 +1,4 @@
-"""What the bench of the whole engine makes of a moving load: rates by phase, and ours beside fixed ways to share."""
+"""Figures of the joint bench: rates by phase, and ratios to fixed splits."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-# The model and the index are so much larger than what there is memory for.
+# Size of the model and of the index, as a multiple of the memory there is for each.
 MODEL_FACTOR, INDEX_FACTOR = 1.2, 4.0
-# At least: of the best fixed way in each phase, and of the best single one over all of them.
+# Lower bounds: against the best fixed split of each phase, and against any single one over all phases.
 PER_PHASE, OVER_ALL = 0.95, 1.2
 BOUNDS = {"best_static_per_phase": PER_PHASE, "best_static": OVER_ALL, "worst_static": OVER_ALL}
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """So many questions are open at a time, until so many were answered."""
+    """`at_once` questions are open at a time, until `answers` were answered."""
 
     name: str
     at_once: int
@@ -25,10 +25,10 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A way to share memory out that stays as it is.
+    """A fixed division of memory.
 
-    `at_once` answers have cells, `index_share` of the index's budget (a fourth of it, `INDEX_FACTOR`) is in memory,
-    and the model gets `model_share` of what is left: 1 is all of it.
+    KV cells exist for `at_once` answers, `index_share` of the index's budget (a quarter of the index, `INDEX_FACTOR`)
+    is in memory, and the model gets `model_share` of what is left; 1 is all of it.
     """
 
     at_once: int
@@ -41,9 +41,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What became of a phase: seconds from its first question to its last answer, and of each answer.
+    """Results of a phase: seconds from its first question to its last answer, and the latency of each answer.
 
-    What lay where at its end, and how often memory's limit was hit meanwhile, is told with it.
+    Also where things lay in memory at its end, and how often the memory limit was hit.
     """
 
     seconds: float
@@ -73,12 +73,12 @@ Course = Sequence[Answered]
 
 
 def rate(course: Course) -> float:
-    """Answers a minute over all phases."""
+    """Returns answers per minute over all phases."""
     return 60 * sum(len(phase.latencies) for phase in course) / math.fsum(phase.seconds for phase in course)
 
 
 def named_ratios(adaptive: Course, static: Mapping[str, Course]) -> dict[str, float]:
-    """Ours ÷ the best and the worst fixed way over all phases, and ÷ the best one of each phase, the worst of these."""
+    """Returns ours ÷ the best and the worst split over all phases, and the lowest ratio to a phase's best split."""
     rates = [rate(course) for course in static.values()]
     phases = range(len(adaptive))
     best = [max(course[place].answers_per_minute for course in static.values()) for place in phases]
@@ -90,7 +90,7 @@ def named_ratios(adaptive: Course, static: Mapping[str, Course]) -> dict[str, fl
 
 
 def figures(phases: Sequence[Phase], course: Course) -> dict[str, float]:
-    """Of one way, by the name of the phase."""
+    """Returns the figures of one side, prefixed with the phase."""
     found = {"answers_per_min": rate(course)}
     for number, (phase, answered) in enumerate(zip(phases, course, strict=True), start=1):
         name = f"{number}_{phase.name}"

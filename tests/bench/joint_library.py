@@ -1,7 +1,7 @@
-"""A library whose index is larger than what it may hold in memory: real documents, and many more vectors beside them.
+"""A library whose index exceeds its memory budget: real documents, and many synthetic vectors beside them.
 
-The vectors are seeded synthetic ones in clusters (vectors.py) and stand in the application's own table, spread over the
-real documents. What they are found for is seldom: questions are about the documents, and lie where these do.
+The vectors are seeded and clustered (vectors.py); they lie in the application's own table, spread over the real
+documents. They are rarely found: the questions are about the documents, and lie near them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from engine.partitions.table import ChunkTable
 from tests.bench import vectors
 from tests.bench.vectors import Vectors
 
-# Beyond all that real documents will ever have.
+# Beyond all numbers that real documents will ever have.
 _FIRST_SHARD, _FIRST_ROW = 1_000, 2**62
 _TEXT = "A passage of the bench."
 _DONE = "synthetic vectors are in"
 
 
 def joint_library(folder: Path, files: Sequence[Path], num_vectors: int) -> int:
-    """Makes, at the first call, an engine's folders in `folder` with these documents and so many vectors more.
+    """Creates an engine's folders in `folder` with these documents and `num_vectors` more, at the first call.
 
     Returns:
         The bytes that the whole index takes in memory.
@@ -46,7 +46,7 @@ def joint_library(folder: Path, files: Sequence[Path], num_vectors: int) -> int:
             engine.add(files)
             documents, _ = engine.documents(states=("indexed",))
         table = _active_table(home)
-        # One more than fill whole shards: the newest one lies in memory with all its vectors, whatever the budget.
+        # One more than fill whole shards: all vectors of the newest shard are in memory, whatever the budget.
         _add_vectors(home, table, np.array([document.document_id for document in documents]), num_vectors + 1)
         done.write_text(str(_write_shards(home, table)), encoding="utf-8")
     return int(done.read_text(encoding="utf-8"))
@@ -72,7 +72,7 @@ def _add_vectors(home: Home, active: VectorTable, documents: np.ndarray, num_vec
 
 
 def batches(blocks: Iterator[Vectors], documents: np.ndarray, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows of the table for each block of vectors, dealt out to the documents in turn."""
+    """Yields rows of the table for each block of vectors, assigned to the documents in turn."""
     start = 0
     for block in blocks:
         numbers = np.arange(start, start + len(block))
@@ -98,7 +98,7 @@ def batches(blocks: Iterator[Vectors], documents: np.ndarray, schema: pa.Schema)
 
 
 def _write_shards(home: Home, active: VectorTable) -> int:
-    """As the application does when it finds a table and no files; what all of them take in memory."""
+    """Writes the partitions as the application does for a table without files; returns their bytes in memory."""
     ledger = Ledger()
     folder = home.library / active.folder
     table = ChunkTable.open(folder, active.dimensions, active.identity, MemorySettings(), ledger)

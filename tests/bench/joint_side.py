@@ -1,9 +1,9 @@
-"""The whole engine within a limit: a library, a model, and questions of which so many are open at a time.
+"""The whole engine within a memory limit: a library, a model, and a fixed number of questions open at a time.
 
-Run as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `passages` read for
-each question; `answer_tokens`; and `split`, a fixed way to share memory out (joint_figures.py), or None for the engine
-as it is, which follows the load. Asked with `questions` and `at_once`, it answers them. It says what it holds, which
-without a model is all but weights.
+Runs as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `passages` per
+question; `answer_tokens`; and `split`, a fixed division of memory (joint_figures.py), or None for the adaptive engine.
+A request with `questions` and `at_once` is answered with an `Answered`; an empty one with the bytes held, which without
+a model is everything but weights.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_MODEL = "none"
 
 
 class JointSide:
-    """An engine that is open; `close` closes it."""
+    """An open engine; `close` closes it."""
 
     def __init__(self, settings: Said, group: Group) -> None:
         self._group, self._answer_tokens = group, settings["answer_tokens"]
@@ -53,18 +53,18 @@ class JointSide:
             self.engine.change_settings(
                 {
                     "retrieval.passages": settings["passages"],
-                    # Else a prompt is the whole of each small file, and reading it hides all that memory decides.
+                    # Otherwise the prompt is the whole of each small file, and reading it hides the effect of memory.
                     "retrieval.whole_document_chunks": 0,
-                    # What words of a question say of files would confine its search.
+                    # Words of a question that look like file names would restrict its search.
                     "retrieval.reads_filters": False,
                     "generation.num_threads": settings["num_threads"],
                     "generation.max_context": 2048,
-                    # What was read before would make later phases faster than the first.
+                    # Cached KV would make later phases faster than the first.
                     "generation.kv_ram_bytes": 0,
                     "generation.kv_disk_bytes": 0,
                 }
             )
-            # Libraries and embedder first: what they take is known then, and no plan gives it to the model.
+            # Loads libraries and embedder first, so that their memory is known and no plan gives it to the model.
             for model in filter(None, (NO_MODEL, settings["model"])):
                 self.engine.use_model(None if model == NO_MODEL else Path(model))
                 self.engine.ask(settings["first_question"], sampling=sampled(2))
@@ -72,7 +72,7 @@ class JointSide:
             self._closing = undo.pop_all()
 
     def answer(self, questions: Sequence[str], at_once: int) -> Answered:
-        """Answers all, so many of them at a time: the next is asked when one has ended."""
+        """Answers all questions with `at_once` of them open; the next is asked when one has ended."""
         hits = self._group.usage().limit_hits
         waiting, asked = deque(enumerate(questions)), dict[str, float]()
         latencies: list[float] = []
@@ -96,7 +96,7 @@ class JointSide:
         self._closing.close()
 
     def _homes(self) -> Mapping[str, object]:
-        """What lies where now."""
+        """Returns what is in memory now."""
         spans = self.engine.ledger.spans("ram")
         layers = [span for span in spans if span.owner == "weights" and span.what.startswith("layer ")]
         return {
@@ -111,7 +111,7 @@ class JointSide:
 
 
 class FixedPlanner(ProfiledPlanner):
-    """Plans for a load that is always the same, and for what a split gives to whom."""
+    """Plans for a load that never changes, within the shares of a split."""
 
     def __init__(self, split: Split, profile: Callable[[], Profile]) -> None:
         super().__init__(profile)
@@ -132,30 +132,30 @@ class FixedPlanner(ProfiledPlanner):
         return replace(placement, index_bytes=index_bytes, ram_bytes=ram_bytes)
 
     def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
-        """What the index is to have it gets, though answers are slower for it."""
+        """Applies the split's index size even where answers become slower."""
         must = must or current.index_bytes != wanted.index_bytes
         return super().should_change(current, wanted, now, must=must)
 
     def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
-        """Cells alone would let in as many as have room, which is more than the split says where answers are short."""
+        """Caps concurrent answers at the split's number; cells alone would admit more where answers are short."""
         found = super().sharing(placement, backlog, demand)
         return found and replace(found, step_seconds=found.step_seconds[: self._split.at_once])
 
 
 @contextmanager
 def fixed(split: Split) -> Iterator[None]:
-    """Has engines that are opened in the block share memory out like this, whatever the load."""
+    """Makes engines that are opened in the block divide memory like this, whatever the load."""
     with mock.patch.object(assembly, "ProfiledPlanner", partial(FixedPlanner, split)):
         yield
 
 
 def as_split(backlog: Backlog, split: Split) -> Backlog:
-    """One that always wants as many answers."""
+    """Returns a backlog that always wants that number of answers."""
     return replace(backlog, waiting=0, running=split.at_once)
 
 
 def demand_of(demand: Demand, split: Split) -> Demand:
-    """One for the model alone, in what the split gives it beside the index and the partition that is being read."""
+    """Returns the demand of the model alone, within what the split leaves beside index and partition buffer."""
     kept_bytes = max(0, index_bytes_of(demand, split) - demand.partition_bytes)
     budget = demand.budgets.ram_bytes
     if budget is not None:
@@ -166,7 +166,7 @@ def demand_of(demand: Demand, split: Split) -> Demand:
 
 
 def index_bytes_of(demand: Demand, split: Split) -> int:
-    """What a split keeps of the index in memory."""
+    """Returns how much of the index a split keeps in memory."""
     return int(demand.index_bytes / INDEX_FACTOR * split.index_share)
 
 

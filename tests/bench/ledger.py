@@ -1,9 +1,13 @@
-"""Whether the ledger is true: what it says that memory holds, and what the kernel counts, through a day of an engine.
+"""Accuracy of the memory ledger: what it accounts for, compared with the kernel's count, through an engine's life.
 
-`python -m tests.bench.ledger` starts a real engine in a control group of its own and looks at both at once: at rest,
-while it indexes, with a model, while it answers, and after the model has gone. What the kernel counts is what cannot
-be had again from a file (anonymous and shared memory); the ledger's pages of files are told beside it, not compared:
-the group that touched a page first is charged for it, and that may have been another one.
+    python -m tests.bench.ledger [--chunks N] [--model SHAPE] [--tokens N] [--cache FOLDER] [--json FILE]
+
+Starts a real engine in a control group of its own and reads both counts at the same time: at rest, while it indexes,
+with a model, while it answers, and after the model is unloaded. The kernel's count is what cannot be read again from a
+file (anonymous and shared memory). The ledger's mapped file pages are shown but not compared: the kernel charges a page
+to the group that touched it first, which may be another one.
+
+Exit code 1 if any reading differs by more than 5 % of the kernel's count, or if memory cannot be limited.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from tests.helpers.engine_process import CAREFUL, EngineProcess
 
 MIB = 2**20
 LIMIT_BYTES = 12 * 2**30
-# The design's: the ledger agrees with the kernel within so much of what the kernel counts.
+# The design's bound: the ledger is within this share of the kernel's count.
 MAX_ERROR = 0.05
 SHAPES = {shape.name: shape for shape in (QUICK, SIX_HUNDRED_MILLION, ONE_BILLION)}
 UNACCOUNTED = "unaccounted"
@@ -45,9 +49,9 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """At one moment: what the ledger names, and the least and most that the kernel counted around it, in bytes.
+    """One reading: what the ledger accounts for, and the least and most that the kernel counted around it, in bytes.
 
-    `mapped_bytes` are the ledger's pages of files, `unaccounted_bytes` what the engine itself could not name.
+    `mapped_bytes` are the ledger's file pages, `unaccounted_bytes` what the engine itself could not attribute.
     """
 
     phase: str
@@ -60,7 +64,7 @@ class Look:
 
     @property
     def error(self) -> float:
-        """By how much of what the kernel counts the ledger says too much, or less than nothing, too little."""
+        """Returns the ledger's excess as a share of the kernel's count; negative if it accounts for too little."""
         nearest = min(max(self.named_bytes, self.least_bytes), self.most_bytes)
         return (self.named_bytes - nearest) / nearest
 
@@ -74,7 +78,7 @@ class Look:
 
 
 def look_of(phase: str, memory: MemoryReply, before_bytes: int, after_bytes: int) -> Look:
-    """What the engine said, between two counts of the kernel."""
+    """Returns a reading from the engine's reply and the kernel's counts before and after it."""
     spans = [span for tier in memory.tiers if tier.tier == "ram" for span in tier.spans]
     kept = [span for span in spans if not span.is_mapped and span.owner != UNACCOUNTED]
     owners = dict.fromkeys(span.owner for span in kept)
@@ -90,7 +94,7 @@ def look_of(phase: str, memory: MemoryReply, before_bytes: int, after_bytes: int
 
 
 def write_documents(folder: Path, num_chunks: int, seed: int = 5) -> Path:
-    """Text files of about so many chunks, of words that the embedding model has whole."""
+    """Writes text files of about `num_chunks` chunks, of words that are single tokens of the embedding model."""
     random = Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(max(1, num_chunks // 20)):
@@ -100,7 +104,7 @@ def write_documents(folder: Path, num_chunks: int, seed: int = 5) -> Path:
 
 
 def day(engine: EngineProcess, group: Group, documents: Path, model: Path, answer_tokens: int) -> Iterator[Look]:
-    """The looks, as they are taken; the engine was started carefully and has done nothing yet."""
+    """Yields the readings as they are taken; the engine has `CAREFUL` settings and has done nothing yet."""
 
     def look(phase: str) -> Look:
         before = group.usage().held_bytes
@@ -108,13 +112,13 @@ def day(engine: EngineProcess, group: Group, documents: Path, model: Path, answe
         return look_of(phase, memory, before, group.usage().held_bytes)
 
     def while_waiting(phase: str, is_over: Callable[[Notice], bool], since: int) -> Iterator[Look]:
-        """A look now and then until a notice came that ends it."""
+        """Yields readings until a notice ends the wait."""
         while not any(is_over(notice) for notice in engine.notices[since:]):
             yield look(phase)
             engine.wait_at_most(_SECONDS_BETWEEN)
 
     def settled(phase: str) -> Look:
-        """At rest the picture stands still: the second of two looks has what the first one's measuring moved."""
+        """Returns the second of two readings at rest: it includes what measuring the first one changed."""
         look(phase)
         return look(phase)
 
@@ -144,7 +148,7 @@ def day(engine: EngineProcess, group: Group, documents: Path, model: Path, answe
 
 
 def figures(looks: list[Look]) -> dict[str, float]:
-    """The errors phase by phase, median and worst, and what the engine held at the end of each."""
+    """Returns median and worst error of each phase, and what the engine held at its end."""
     found: dict[str, float] = {}
     for phase in dict.fromkeys(look.phase for look in looks):
         errors = [abs(look.error) for look in looks if look.phase == phase]
@@ -157,11 +161,11 @@ def figures(looks: list[Look]) -> dict[str, float]:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    arguments.add_argument("--chunks", type=int, default=600, help="passages to index")
+    arguments.add_argument("--chunks", type=int, default=600, help="number of passages to index")
     arguments.add_argument("--model", choices=sorted(SHAPES), default="quick", help="the model's shape")
-    arguments.add_argument("--tokens", type=int, default=128, help="tokens of each answer")
+    arguments.add_argument("--tokens", type=int, default=128, help="length of each answer in tokens")
     arguments.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "ragdoll-bench")
-    arguments.add_argument("--json", type=Path, default=None, help="where to write the figures")
+    arguments.add_argument("--json", type=Path, default=None, help="also write all figures there (JSON)")
     chosen = arguments.parse_args()
     try:
         parent = find()

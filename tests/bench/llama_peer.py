@@ -1,6 +1,6 @@
-"""llama-cpp-python's own `Llama` with its RAM cache, as its documentation uses it, in a process of its own.
+"""llama-cpp-python's `Llama` with its RAM cache, used as documented, in a process of its own.
 
-Imported, this is the side that asks; run, the side that answers: one JSON object per line in, one out.
+Imported, this module is the client; run, it is the process that answers: one JSON object per line in, one out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEFAULT_CACHE_BYTES = 8 * 2**30
 
 
 class LlamaProcess:
-    """A `Llama` with a `LlamaRAMCache` that is running."""
+    """A running `Llama` with a `LlamaRAMCache`."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -32,10 +32,10 @@ class LlamaProcess:
     def started(
         cls, model: Path, num_cells: int, num_threads: int, cache_bytes: int = DEFAULT_CACHE_BYTES
     ) -> Iterator[Self]:
-        """One that answers as long as the block lasts.
+        """Yields a process that answers within the block.
 
         Raises:
-            PeerFailed: It does not come up.
+            PeerFailed: It does not start.
         """
         settings = {
             "model": str(model),
@@ -50,7 +50,7 @@ class LlamaProcess:
             yield llama
 
     def complete(self, prompt: Sequence[int], max_tokens: int) -> Streamed:
-        """A greedy continuation, with the seconds from the request to each of its tokens."""
+        """Returns a greedy continuation, with the seconds from the request to each token."""
         assert self._process.stdin is not None
         asked = json.dumps({"prompt": list(prompt), "max_tokens": max_tokens})
         self._process.stdin.write(asked.encode() + b"\n")
@@ -67,7 +67,7 @@ class LlamaProcess:
 
 
 def answer(settings: dict[str, Any]) -> None:
-    """Answers line by line until there are no more."""
+    """Answers line by line until the input ends."""
     from llama_cpp import Llama
     from llama_cpp.llama_cache import LlamaRAMCache
 
@@ -88,7 +88,7 @@ def answer(settings: dict[str, Any]) -> None:
             asked["prompt"], max_tokens=asked["max_tokens"], temperature=0.0, repeat_penalty=1.0, stream=True
         )
         seconds = [time.perf_counter() - begun for _ in stream]
-        # The last piece only says why it ended.
+        # The last chunk only carries the finish reason.
         print(json.dumps({"token_seconds": seconds[:-1]}), flush=True)
 
 

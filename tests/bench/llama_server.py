@@ -1,7 +1,6 @@
-"""A running llama-server: started on a free port of this machine, asked by HTTP, and ended with whoever started it.
+"""Starts a llama-server on a free local port, queries it over HTTP, and ends it with the process that started it.
 
-It serves one model, or is a router: then it starts a server for each model that is asked for, and ends those for which
-nobody has asked longest.
+It serves one model, or is a router: that starts a server for each requested model and ends the least recently used.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from tests.bench.peers import PeerFailed
 DEFAULT_SLOTS = 4
 _MAX_START_SECONDS = 120.0
 _MAX_ANSWER_SECONDS = 1800.0
-# Each question that waits for its model keeps a thread of a router.
+# Every request that waits for its model occupies a thread of the router.
 _ROUTER_THREADS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """One answer as its reader saw it: seconds from the request to each token, and how much was not read again.
+    """One answer as its reader saw it: seconds from the request to each token, and the number of cached prompt tokens.
 
-    `tokens` is empty where a peer tells only text. `prompt_seconds` is what reading the prompt took, 0 where it is not
-    told.
+    `tokens` is empty if a peer reports only text. `prompt_seconds` is the time to read the prompt, 0 if it is not
+    reported.
     """
 
     token_seconds: tuple[float, ...]
@@ -49,18 +48,18 @@ class Streamed:
 
     @property
     def token_times(self) -> list[float]:
-        """On the clock of `time.perf_counter`."""
+        """Returns the times on the clock of `time.perf_counter`."""
         return [self.started + seconds for seconds in self.token_seconds]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What both sides are set to alike; all else, its batches above all, is the server's own choice.
+    """Options that are the same on both sides; all others, above all batch sizes, are the server's defaults.
 
-    `num_cells` are those of all slots together. `num_slots` None is the server's default: four that share all cells;
-    a number gives each slot cells of its own, unless it `shares_cells` all the same. `cache_mib` is its prompt cache in
-    RAM, as large as by default. `is_repacked`: weights are copied into the order that the processor likes; copies
-    cannot be given up for want of memory, so they would be the end of a model that does not fit.
+    `num_cells` is the total of all slots. `num_slots` None is the server's default, four slots that share all cells; a
+    number gives each slot cells of its own, unless `shares_cells`. `cache_mib` is the prompt cache in RAM, 8 GiB by
+    default. `is_repacked`: weights are copied into the processor's preferred layout. Copies cannot be reclaimed under
+    memory pressure, so a model that does not fit would be killed.
     """
 
     num_cells: int
@@ -68,12 +67,12 @@ class ServerOptions:
     num_slots: int | None = None
     cache_mib: int = 8192
     is_repacked: bool = True
-    # Layers and context as its own rule fits them to the graphics card, or all as they are given here.
+    # Whether the server fits layers and context to the graphics card by its own rule, or takes them as given here.
     fits_itself: bool = False
     shares_cells: bool = False
 
     def arguments(self, binary: Path, served: Mapping[str, object], port: int) -> list[str]:
-        """Of a server of what `served` says, by the names of its own options."""
+        """Returns the command line of a server for what `served` names."""
         settings: dict[str, object] = {
             **served,
             "--host": "127.0.0.1",
@@ -89,12 +88,12 @@ class ServerOptions:
         chosen = [str(part) for pair in settings.items() for part in pair]
         repacking = () if self.is_repacked else ("--no-repack",)
         sharing = ("--kv-unified",) if self.shares_cells else ()
-        # Nothing else is fitted to the machine, so that a second start is like the first.
+        # Nothing else is fitted to the machine, so that two starts give the same server.
         return [str(binary), *chosen, *repacking, *sharing, "--fit", "on" if self.fits_itself else "off", "--no-ui"]
 
 
 class LlamaServer:
-    """A server that is running; ask it from as many threads as it has slots."""
+    """A running server; use as many threads as it has slots."""
 
     def __init__(self, options: ServerOptions, port: int) -> None:
         self.options, self._port = options, port
@@ -102,10 +101,10 @@ class LlamaServer:
     @classmethod
     @contextmanager
     def started(cls, binary: Path, model: Path, options: ServerOptions) -> Iterator[Self]:
-        """One that answers as long as the block lasts.
+        """Yields a server that answers within the block.
 
         Raises:
-            PeerFailed: It does not come up.
+            PeerFailed: It does not start.
         """
         with cls._serving(binary, {"-m": model}, options) as server:
             yield server
@@ -113,7 +112,7 @@ class LlamaServer:
     @classmethod
     @contextmanager
     def routing(cls, binary: Path, folder: Path, most: int, options: ServerOptions) -> Iterator[Self]:
-        """A router over the models of a folder, at most so many of them loaded at a time; else as `started`."""
+        """Yields a router over a folder's models, at most `most` of them loaded at a time; else like `started`."""
         served = {"--models-dir": folder, "--models-max": most, "--threads-http": _ROUTER_THREADS}
         with cls._serving(binary, served, options) as server:
             yield server
@@ -125,9 +124,9 @@ class LlamaServer:
         on_token: Callable[[float], None] = lambda seconds: None,
         model: str = "",
     ) -> Streamed:
-        """Streams a greedy continuation; `on_token` is told the seconds since the request, token by token.
+        """Streams a greedy continuation; `on_token` receives the seconds since the request for each token.
 
-        A router is told the name of the `model`, which is that of its file without its ending.
+        For a router, `model` is the name of the file without its suffix.
         """
         asked = {
             **({"model": model} if model else {}),
@@ -153,7 +152,7 @@ class LlamaServer:
             connection.close()
 
     def complete_all(self, prompts: Sequence[Sequence[int]], max_tokens: Sequence[int]) -> list[Streamed]:
-        """All at once, as many side by side as there are slots."""
+        """Completes all prompts, as many at a time as there are slots."""
         with ThreadPoolExecutor(self.options.num_slots or DEFAULT_SLOTS) as pool:
             return list(pool.map(self.complete, prompts, max_tokens))
 
@@ -191,7 +190,7 @@ class LlamaServer:
 
 
 def read_stream(lines: Iterable[bytes], started: float, on_token: Callable[[float], None]) -> Streamed:
-    """Reads server-sent events up to the one that says `stop`; several tokens in one event share its time."""
+    """Reads server-sent events up to the one with `stop`; several tokens in one event share its time."""
     seconds, tokens = list[float](), list[int]()
     for line in lines:
         if not line.startswith(b"data: "):

@@ -1,6 +1,6 @@
-"""A llama model as transformers keeps it: random 16-bit weights of a given shape in one safetensors file.
+"""A llama model in transformers' format: random 16-bit weights of a given shape in one safetensors file.
 
-Its values say nothing; its bytes are read and multiplied as any others are.
+The values mean nothing; they are read and multiplied like any others.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from tests.bench.bench_model import BOS, EOS, SEED, Shape
 
 _BYTES_PER_WEIGHT = 2
-# Of Q4_0: 32 weights in 18 bytes.
+# Q4_0: 32 weights in 18 bytes.
 _QUANTISED_BYTES_PER_WEIGHT = 18 / 32
 _HEAD_WIDTH = 64
 _EXPONENT_BIAS = 127
 
 
 def comparable(shape: Shape) -> Shape:
-    """The same layers with about as many bytes each, though a weight takes 16 bits instead of 4.5: narrower ones."""
+    """Returns a narrower shape whose layers have about as many bytes, though a weight takes 16 bits instead of 4.5."""
     share = (_QUANTISED_BYTES_PER_WEIGHT / _BYTES_PER_WEIGHT) ** 0.5
     kv_heads = max(1, round(shape.kv_heads * share * (shape.width // shape.heads) / _HEAD_WIDTH))
     group = max(1, round(shape.width * share / _HEAD_WIDTH / kv_heads))
@@ -39,7 +39,7 @@ def comparable(shape: Shape) -> Shape:
 
 
 def weights_folder(folder: Path, shape: Shape) -> Path:
-    """The model of that shape in `folder`, written at the first call."""
+    """Returns the folder of that model, written by the first call."""
     place = folder / f"bench-{shape.name}-{SEED}"
     if not place.exists():
         unfinished = place.with_suffix(f".{os.getpid()}.part")
@@ -49,7 +49,7 @@ def weights_folder(folder: Path, shape: Shape) -> Path:
 
 
 def write_weights(folder: Path, shape: Shape, seed: int = SEED) -> None:
-    """Makes `folder` with config.json and model.safetensors."""
+    """Creates `folder` with config.json and model.safetensors."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(_config(shape)), encoding="utf-8")
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
@@ -67,7 +67,7 @@ def write_weights(folder: Path, shape: Shape, seed: int = SEED) -> None:
 
 
 def tensors(shape: Shape) -> Iterator[tuple[str, list[int]]]:
-    """Name and dimensions of every tensor, layer by layer."""
+    """Yields name and dimensions of every tensor, layer by layer."""
     yield "model.embed_tokens.weight", [shape.vocabulary, shape.width]
     for layer in range(shape.layers):
         for name, rows, columns in (
@@ -87,11 +87,11 @@ def tensors(shape: Shape) -> Iterator[tuple[str, list[int]]]:
 
 
 def _values(random: np.random.Generator, dimensions: list[int]) -> np.ndarray:
-    """bfloat16 bits: ones for a vector, else numbers whose size keeps activations near unit variance."""
+    """Returns bfloat16 bits: ones for a vector, otherwise values that keep activations near unit variance."""
     if len(dimensions) == 1:
         return np.full(dimensions, _EXPONENT_BIAS << 7, np.uint16)
     bits = np.frombuffer(random.bytes(2 * int(np.prod(dimensions))), np.uint16)
-    # A random sign and mantissa, and one exponent for all: between 1 and 2 times a power of two.
+    # Random sign and mantissa with one common exponent: between 1 and 2 times a power of two.
     exponent = round(-np.log2(1.5 * dimensions[1] ** 0.5)) + _EXPONENT_BIAS
     return (bits & np.uint16(0x807F)) | np.uint16(exponent << 7)
 

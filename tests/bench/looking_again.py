@@ -1,7 +1,7 @@
-"""Evidence that grows while an answer is written, by how often its text is searched for again.
+"""Recall of evidence while an answer is written, by how often its text is searched for again.
 
-An answer quotes its sources, so the passage that the next 64 tokens come from is known, and recall is the share of
-spans whose source is in evidence when they are written.
+An answer quotes its sources, so the passage that the next 64 tokens come from is known. Recall is the share of spans
+whose source is in evidence when they are written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rank = Callable[[int], Sequence[int]]
 def recalls_by_policy(
     library: Library, vectors: Vectors, embed: Callable[[Sequence[str]], Vectors], num_answers: int
 ) -> dict[str, dict[float, float]]:
-    """By policy and share of the library that is searched, the share of spans whose source is in evidence."""
+    """Returns recall by policy and by the share of the library that is searched."""
     answers = list(_answers(library, num_answers))
     sources_of = source_finder(library.chunks)
     questions = [text.between(end - WINDOW_TOKENS, end) for text, start in answers for end in _window_ends(start)]
@@ -49,7 +49,7 @@ def recalls_by_policy(
 
 
 def _answers(library: Library, count: int) -> Iterator[tuple[Text, int]]:
-    """Stretches of documents: the text, and the token at which the answer begins; before it stands the question."""
+    """Yields a text and the token at which the answer begins; the tokens before it are the question."""
     choose = random.Random(SEED + 1)
     needed = WINDOW_TOKENS + SPAN_TOKENS * SPANS
     long = [text for text in library.texts if len(text.offsets) >= needed]
@@ -59,21 +59,21 @@ def _answers(library: Library, count: int) -> Iterator[tuple[Text, int]]:
 
 
 def _window_ends(start: int) -> list[int]:
-    """Where the window ends by which the evidence of each span is found: a span's length before it begins."""
+    """Returns where each span's query window ends: a span before it begins, so that searches are 64 tokens stale."""
     return [start, *(start + SPAN_TOKENS * (span - 1) for span in range(1, SPANS))]
 
 
 def _searched(library: Library, share: float) -> list[int]:
-    """Which documents are looked at; those of a smaller share are among those of a larger one."""
+    """Returns the documents that are searched; those of a smaller share are among those of a larger one."""
     order = random.Random(SEED + 2).sample(range(len(library.texts)), len(library.texts))
     return order[: max(1, round(share * len(order)))]
 
 
 def evidence_by_span(policy: str, ranked: Rank, followers: Sequence[int | None]) -> list[set[int]]:
-    """The passages in evidence while each span is written; `ranked(span)` are those found by its window, best first.
+    """Returns the passages in evidence during each span; `ranked(span)` are those its window finds, best first.
 
-    Every policy takes as many in all. What is in evidence already is passed over, and the passage that follows a
-    newly found one is taken along.
+    All policies take the same number in total. Passages already in evidence are skipped, and a new passage brings the
+    one that follows it.
     """
     later = PASSAGES_PER_REFRESH * (SPANS - 1)
     first = QUESTION_PASSAGES + (later if policy == "none" else 0)
@@ -88,7 +88,7 @@ def evidence_by_span(policy: str, ranked: Rank, followers: Sequence[int | None])
 
 
 def fresh(ranking: Sequence[int], evidence: set[int], followers: Sequence[int | None], room: int) -> list[int]:
-    """The best passages with those that follow them, `room` at most, without those that are known."""
+    """Returns the best new passages and those that follow them, at most `room`."""
     taken: list[int] = []
     for passage in ranking:
         for one in (passage, followers[passage]):

@@ -1,4 +1,4 @@
-"""What a side tells of answers that it wrote at once: their tokens, the time, and what its process met meanwhile."""
+"""Results of answers that a side wrote at once: their tokens, times, and what its process read and met meanwhile."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.bench.process_marks import Marks
 
 @dataclass(frozen=True, slots=True)
 class MeasuredAnswers:
-    """Writing begins when every answer has its first token, and ends with the first one that is whole.
+    """Writing begins when every answer has its first token, and ends with the first answer that is complete.
 
-    `pass_seconds` are those of each pass while writing, `num_written` its tokens, `marks` what was read and met. Where
-    a side tells them, `checksums` are of the logits by which each token was chosen. Only we tell the rest:
-    `streamed_bytes` of layers that the ring read while writing and the `waited_seconds` that computing stood still for
-    them; and at the end what the `ledger_bytes` say beside what the kernel says is held (`held_bytes`).
+    `pass_seconds` are those of each pass while writing, `num_written` its tokens, `marks` the process's counters over
+    that time. `checksums` are of the logits by which each token was chosen, if a side reports them. Only our side
+    reports the rest: `streamed_bytes` of layers that the ring read while writing, `waited_seconds` for which computing
+    waited for them, and at the end the `ledger_bytes` beside the kernel's count (`held_bytes`).
     """
 
     tokens: tuple[tuple[int, ...], ...]
@@ -40,12 +40,12 @@ class MeasuredAnswers:
 
     @property
     def whole_tokens_per_second(self) -> float:
-        """Tokens of the answers by all the time they took, from the first token of their prompts on."""
+        """Returns tokens of the answers ÷ all the time they took, including their prompts."""
         return sum(map(len, self.tokens)) / (self.read_seconds + sum(self.pass_seconds))
 
     @property
     def read_bytes_per_pass(self) -> float:
-        """What the process read from disks."""
+        """Returns what the process read from disks."""
         return self.marks.read_bytes / len(self.pass_seconds)
 
     @property
@@ -53,7 +53,7 @@ class MeasuredAnswers:
         return self.streamed_bytes / len(self.pass_seconds)
 
     def told(self) -> dict[str, Any]:
-        """As it crosses to the bench."""
+        """Returns the values as they are sent to the bench."""
         return asdict(self)
 
     @classmethod
@@ -69,10 +69,10 @@ class MeasuredAnswers:
 
 
 def checksum(logits: NDArray[np.float32]) -> int:
-    """The same for the same bits."""
+    """Returns a checksum that is equal for bitwise equal logits."""
     return zlib.crc32(np.ascontiguousarray(logits))
 
 
 def same_share(ours: Sequence[Sequence[int]], theirs: Sequence[Sequence[int]]) -> float:
-    """Which share of answers is the same token by token."""
+    """Returns the share of answers that are the same token by token."""
     return sum(tuple(one) == tuple(other) for one, other in zip(ours, theirs, strict=True)) / len(ours)

@@ -1,12 +1,17 @@
-"""How smoothly the Memory page moves: with a great deal to show, and while a model streams and an index grows.
+"""Smoothness of the Memory page: with a great deal to show, and while a model streams and an index grows.
 
-    python -m tests.bench.memory_page [--quick] [--seconds 15] [--json FILE] [--picture FILE]
+    python -m tests.bench.memory_page [--quick] [--seconds 15] [--json FILE] [--picture FILE] [--peers FOLDER]
 
-First the engine is a script (tests/helpers/scripted_memory.py: 80 layers and 200 partitions, ten snapshots a second),
-so that only the window is measured: how late a 10 ms timer comes, and what taking in and painting a snapshot takes of
-the processor. Then it is the real one (tests/bench/memory_probe.py), with a model that is larger than the budget for
-memory, a folder that is being indexed, and questions: all of them want the processor that the window wants. Offscreen
-unless QT_QPA_PLATFORM says otherwise. Exit code 1 when a bound does not hold, `--quick` (a shorter time) binds nothing.
+Two measurements of the window's main thread, by the lateness of a 10 ms timer:
+
+- `streaming_…`: the real application (memory_probe.py), with a model larger than the memory budget, a folder that is
+  being indexed, and questions. All of them compete with the window for the processor.
+- `map_…`, `table_…`: the page's map and its table alone, with a scripted engine (tests/helpers/scripted_memory.py: 80
+  layers and 200 partitions, ten snapshots a second). `cpu_per_snapshot` is the processor time for receiving and
+  painting one snapshot.
+
+Upper bounds: the 99th percentile of lateness is at most 50 ms in each. Exit code 1 if one does not hold; `--quick`
+(five seconds instead of 15) checks none. Runs offscreen unless QT_QPA_PLATFORM is set. There is no peer.
 """
 
 from __future__ import annotations
@@ -47,22 +52,22 @@ if TYPE_CHECKING:
     from app.engine_client import EngineClient
 
 TICK_MS, SNAPSHOT_MS = 10, 100
-# At most.
+# Upper bounds.
 BOUNDS = {"map_timer_late_p99_ms": 50.0, "table_timer_late_p99_ms": 50.0, "streaming_timer_late_p99_ms": 50.0}
-# For model, index, embedder and libraries: a model of 622 MB has to be streamed in part.
+# For model, index, embedder and libraries: part of a model of 622 MB has to be streamed.
 RAM_BUDGET_BYTES = 900 * 2**20
 _BUDGETS = {f"{tier}_budget_bytes": None for tier in ("gpu", "ram", "disk")}
 
 
 class Watch(QObject):
-    """Plays the script to the window, and notes how late its own timer is; `done` when the script is over."""
+    """Feeds scripted snapshots to the window and records its timer's lateness; `done` when the script ends."""
 
     done = Signal()
 
     def __init__(self, client: FakeEngineClient, seconds: float) -> None:
         super().__init__()
         self._client = client
-        # Made before: making them costs the engine's process, not the window's.
+        # Created beforehand: in the application, the engine's process bears this cost.
         ticks = range(round(seconds * 1000 / SNAPSHOT_MS))
         self._script = iter([protocol.MemorySnapshot(memory=snapshot(LARGE, tick)) for tick in ticks])
         self._last_s, self._cpu_s = time.perf_counter(), time.thread_time()
@@ -81,7 +86,7 @@ class Watch(QObject):
         self._last_s = now
 
     def _on_snapshot(self) -> None:
-        # From one to the next: taking in, painting, and the ticks, which are next to nothing.
+        # From one snapshot to the next: receiving, painting and the ticks, which cost almost nothing.
         now = time.thread_time()
         self.cpu_ms.append((now - self._cpu_s) * 1000)
         self._cpu_s = now
@@ -94,7 +99,7 @@ class Watch(QObject):
 
 
 def measure(seconds: float, folder: Path) -> dict[str, float]:
-    """The figures of the map, then those of the table."""
+    """Returns the figures of the map and of the table."""
     application = make_application(["ragdoll"])
     theme.appearance("light")
     client = FakeEngineClient()
@@ -125,7 +130,7 @@ def measure(seconds: float, folder: Path) -> dict[str, float]:
 
 
 def while_streaming(seconds: float, folder: Path, models: Path, picture: Path) -> dict[str, float]:
-    """How late the timer is in the real application, while its model streams and its index grows."""
+    """Measures the timer in the real application while its model streams and its index grows."""
     home = Home.under(folder / "home")
     home.create()
     model = bench_model(models, ONE_BILLION)
@@ -139,7 +144,7 @@ def while_streaming(seconds: float, folder: Path, models: Path, picture: Path) -
         raise SystemExit(f"The window could not be measured:\n{done.stderr}")
     figures = json.loads(done.stdout.splitlines()[-1])
     if not (gaps_ms := figures["gaps_ms"]):
-        raise SystemExit("The model was not streamed, or nothing was indexed: engine.log says why.")
+        raise SystemExit("The model was not streamed, or nothing was indexed; see engine.log.")
     late_ms = [max(0.0, gap_ms - TICK_MS) for gap_ms in gaps_ms]
     return {
         "streaming_timer_late_p50_ms": percentile(late_ms, 50),
@@ -151,12 +156,12 @@ def while_streaming(seconds: float, folder: Path, models: Path, picture: Path) -
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="five seconds of each")
+    parser.add_argument("--quick", action="store_true", help="five seconds instead of 15")
     parser.add_argument(
-        "--seconds", type=float, default=15.0, help="of the map, the table, and four times as many more"
+        "--seconds", type=float, default=15.0, help="seconds for map and table each; streaming takes four times that"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="keep a picture of the page while a model streams")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there (JSON)")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="save a picture of the page while a model streams")
     peers.add_folder_option(parser)
     options = parser.parse_args(arguments)
     seconds = 5.0 if options.quick else options.seconds

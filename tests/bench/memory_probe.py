@@ -1,8 +1,8 @@
-"""The Memory page with a watch on the window's main thread: run by tests/bench/memory_page.py in a process of its own.
+"""The Memory page with a timer on the window's main thread: run by memory_page.py in a process of its own.
 
-It is the real application on a data folder whose model is larger than the budget for memory: the page is open while the
-model streams, a folder is indexed and questions are answered. Gaps of a 10 ms timer count from the first moment at
-which all of that is so. Prints one JSON object, and saves a picture of the page.
+It is the real application on a data folder whose model exceeds the memory budget. The page is open while the model
+streams, a folder is indexed and questions are answered; gaps of a 10 ms timer count from the moment at which all of
+these are under way. Prints one JSON object and saves a picture of the page.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from app.models import AppModels
     from app.models.turns import TurnView
 
-# Also where nothing comes of it: a model that does not load, say.
+# Ends the run if that moment never comes, for example because the model does not load.
 LONGEST_S = 400.0
 
 
 class MemoryProbe(QObject):
-    """Notes the gaps between ticks while everything is under way, for so many seconds."""
+    """Records the gaps between ticks while everything is under way, for `seconds`."""
 
     def __init__(self, session: Session, corpus: Path, seconds: float, picture: Path) -> None:
         super().__init__(session)
@@ -77,7 +77,7 @@ class MemoryProbe(QObject):
             self._ask()
 
     def _add(self) -> None:
-        """Adds the folder under another name once it is read: an index is to grow all the time."""
+        """Adds the folder again under another name whenever it is indexed, so that the index grows all the time."""
         self._is_indexing = True
         copy = self._corpus.with_name(f"{self._corpus.name}-{time.monotonic_ns()}")
         copy.symlink_to(self._corpus, target_is_directory=True)

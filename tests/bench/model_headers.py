@@ -1,7 +1,7 @@
-"""Headers of large models without their weights: files of the full size that take a few MB of the disk.
+"""Headers of large models without their weights: sparse files of the full size that take a few MB on the disk.
 
-The planner reads nothing else of a file. Tensors have the types that llama.cpp's Q4_K_M gives them; where a file system
-knows no holes (Windows), the files take their full size.
+The planner reads nothing else of a file. Tensor types follow llama.cpp's Q4_K_M. On file systems without sparse files
+(Windows), the files take their full size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ALIGNMENT = 32
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Of a published model; `is_tied`: its token embeddings are its head, too."""
+    """A published model; `is_tied`: its token embeddings are also its output head."""
 
     shape: Shape
     architecture: str = "llama"
@@ -39,7 +39,7 @@ HEADERS = (
 
 
 def write_header(folder: Path, header: Header) -> Path:
-    """The file `NAME.gguf`, whose weights are a hole."""
+    """Writes the file `NAME.gguf`, whose weights are a hole."""
     shape = header.shape
     file = folder / f"{shape.name}.gguf"
     writer = GGUFWriter(file, header.architecture)
@@ -68,7 +68,7 @@ def write_header(folder: Path, header: Header) -> Path:
 
 
 def _tensors(header: Header) -> Iterator[tuple[str, int, int, GGMLQuantizationType]]:
-    """Name, rows, columns and type of every tensor; 0 columns is a vector."""
+    """Yields name, rows, columns and type of every tensor; 0 columns stands for a vector."""
     shape = header.shape
     yield "token_embd.weight", shape.vocabulary, shape.width, _Q6 if header.is_tied else _Q4
     for layer in range(shape.layers):
@@ -91,5 +91,5 @@ def _tensors(header: Header) -> Iterator[tuple[str, int, int, GGMLQuantizationTy
 
 
 def _is_kept_fine(layer: int, layers: int) -> bool:
-    """The first and last eighth, and each third between them, as llama.cpp has it for Q4_K_M."""
+    """Returns whether a layer has Q6_K tensors: the first and last eighth and every third between, as in Q4_K_M."""
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2

@@ -1,6 +1,6 @@
-"""Our own side of the benches of generation: the engine's loop, cells and keeper as the application puts them together.
+"""Our side of the generation benches: the engine's step loop, KV cells and cache, assembled as in the application.
 
-Without drafts: a random model repeats itself, and lookup would earn on that what it does not earn on real answers.
+Without drafts: a random model repeats itself, so prompt lookup would gain what it does not gain on real answers.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ N_BATCH = 512
 
 
 def num_threads() -> int:
-    """As the engine takes by itself; the peers are given as many."""
+    """Returns the engine's own default; peers get the same number."""
     return physical_cores()
 
 
 def greedy(max_tokens: int, *, num_answers: int = 1, beam_width: int = 1) -> SamplingParams:
-    """The likeliest token, nothing else: the same on both sides."""
+    """Returns parameters for greedy decoding, the same on both sides."""
     return SamplingParams(
         max_tokens=max_tokens, temperature=0.0, repeat_penalty=1.0, num_answers=num_answers, beam_width=beam_width
     )
@@ -59,7 +59,7 @@ def greedy(max_tokens: int, *, num_answers: int = 1, beam_width: int = 1) -> Sam
 
 @dataclass(slots=True)
 class Answered:
-    """What became of a request, on the clock of `time.perf_counter`; a time for each token that was told."""
+    """Results of a request, on the clock of `time.perf_counter`; one time for each token of text."""
 
     submitted: float
     token_times: list[float] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where what was read is kept, and how much of it; the bounds of cells are the application's."""
+    """Where KV is cached between prompts, and its budgets; limits on cells are the application's."""
 
     folder: Path
     ram_bytes: int
@@ -82,7 +82,7 @@ class Kept:
 
 
 class OurGeneration:
-    """A loaded model that answers in this thread; what is kept is written to its folder at the end of its block."""
+    """A loaded model that answers in this thread; its KV cache is written to the folder at the end of the block."""
 
     def __init__(
         self, model: Path, num_cells: int, num_sequences: int = MAX_SEQUENCES, kept: Kept | None = None
@@ -117,15 +117,15 @@ class OurGeneration:
         self.loop.submit(self._requests[request_id])
 
     def replace(self, request_id: str, segments: Sequence[Segment]) -> None:
-        """Has a request that waits read another prompt."""
+        """Gives a waiting request another prompt."""
         self._exchange(request_id, segments, self.loop.replace)
 
     def amend(self, request_id: str, segments: Sequence[Segment]) -> bool:
-        """Has one that is being read go on with another prompt; False where that cannot be."""
+        """Gives a request that is being read another prompt; returns False where that is not possible."""
         return self._exchange(request_id, segments, self.loop.amend)
 
     def go_on_as(self, request_id: str, of: str, segments: Sequence[Segment], sampling: SamplingParams) -> bool:
-        """Has what is being read become another request, which writes; False where that cannot be."""
+        """Continues a prompt being read as another request that writes; returns False where that is not possible."""
         request = Request(request_id, tuple(segments), sampling)
         if not self.loop.amend(request, of):
             return False
@@ -140,18 +140,18 @@ class OurGeneration:
         return True
 
     def step(self) -> None:
-        """One batch; what it told is noted down."""
+        """Computes one batch and records its events."""
         self.before_step()
         for event in self.loop.step():
             self._note(event, time.perf_counter())
 
     def ask(self, request_id: str, segments: Sequence[Segment], sampling: SamplingParams) -> Answered:
-        """Answers one request, with nobody else there."""
+        """Answers one request while no other is open."""
         self.submit(request_id, segments, sampling)
         return self.answer(request_id)
 
     def answer(self, request_id: str) -> Answered:
-        """Computes all that there is to compute."""
+        """Runs until no work is left, and returns this request's results."""
         while self.loop.has_work:
             self.step()
         return self.answered[request_id]
@@ -159,7 +159,7 @@ class OurGeneration:
     def answer_all(
         self, asked: Iterable[tuple[str, Sequence[Segment]]], sampling: SamplingParams, at_once: int
     ) -> list[Answered]:
-        """Answers all, so many of them at a time; the next one is asked when one has ended."""
+        """Answers all requests with `at_once` of them open; the next is submitted when one has ended."""
         waiting, ids = iter(asked), list[str]()
         while True:
             while self._num_open(ids) < at_once and (one := next(waiting, None)) is not None:
@@ -176,7 +176,7 @@ class OurGeneration:
         assert self._kept is not None
         files = CacheFiles(self._kept.folder, Ledger(), _tell_problem)
         undo.callback(files.close)
-        # The application finds them while it loads the model.
+        # In the application, this happens while the model is loaded.
         files.scanned.wait()
         root = root_key(self._path, "f16", self.context.num_cells)
         keeper = KnowledgeKeeper(root, self.context, self.cells, Ledger(), files)
@@ -205,7 +205,7 @@ def _tell_problem(error: RagdollError) -> None:
 
 @contextmanager
 def told(what: str) -> Iterator[None]:
-    """Says on stderr what is going on and how long it took: a whole run takes many minutes."""
+    """Prints a step and its duration to stderr; a whole run takes many minutes."""
     begun = time.monotonic()
     print(f"  {what} …", file=sys.stderr, end="", flush=True)
     yield

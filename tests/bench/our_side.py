@@ -1,17 +1,17 @@
-"""Our side: a model that the planner places within a limit, loaded and asked as the application does it.
+"""Our side: a model that the planner places within a memory limit, loaded and used as in the application.
 
-Run as a side (side_process.py). Settings: `model`; `at_once` answers of at most `context_tokens` each; `num_threads`;
-`profile`, the file of what is known of the machine, if anything is; `prompt_tokens` and `tokens` of an answer, by which
-the planner weighs reading and writing; and the `way` in which layers are streamed, of which all but `ours` are simpler:
+Runs as a side (side_process.py). Settings: `model`; `at_once` answers of at most `context_tokens` each; `num_threads`;
+`profile`, the file of the machine's measured speeds, if there is one; `prompt_tokens` and `tokens` of an answer, by
+which the planner weighs reading against writing; and `way`, how layers are streamed. All ways but `ours` are simpler:
 
-- `next_layer_only`: two slots, so that one layer is read while another is computed, as FlexGen does it.
-- `phase_blind`: prompts are read as many tokens at a time as llama.cpp's default says, whatever memory that takes from
-  the layers and however long a pass computes.
-- `uncopied`: beside a card, layers in memory are computed by the processor, prompts as well.
+- `next_layer_only`: two slots, so that one layer is read while another is computed, as in FlexGen.
+- `phase_blind`: prompts are read in llama.cpp's default batches, whatever memory these take from the layers and however
+  long a pass computes.
+- `uncopied`: beside a graphics card, layers in memory are computed by the processor, for prompts as well.
 
-It says which layers it streams, through how many slots, and in what batches it reads prompts. Asked with `given`
-tokens, it writes these, whatever it computes, with `has_drafts` or without; asked with `pinned_shares`, it pins another
-share of the layers after so many passes as are the `stride`, while it writes.
+It reports which layers it streams, through how many slots, and its prompt batch size. With `given` tokens it writes
+these whatever it computes, with `has_drafts` or without; with `pinned_shares` it changes the share of pinned layers
+every `stride` passes while it writes.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ from tests.bench.process_marks import Marks
 from tests.bench.side_process import Said, group_of, serve
 from tests.bench.whole_layers import next_layer_only
 
-# About what is asked here.
+# About the lengths that the benches use.
 PROMPT_TOKENS, ANSWER_TOKENS = 64, 64
 UBATCH_OF_LLAMA_CPP = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How layers are streamed: in which placement instead of the planner's, through what ring.
+    """How layers are streamed: a change of the planner's placement, and of the ring.
 
-    `n_ubatch` is what the planner is not to choose itself; 0 for what suits the machine.
+    `n_ubatch` overrides the planner's choice; 0 does not.
     """
 
     n_ubatch: int = 0
@@ -86,7 +86,7 @@ WAYS = {
 
 @dataclass(slots=True)
 class Writing:
-    """What is noted while all answers are being written: from the last first token to the first end."""
+    """Times while all answers are being written: from the last first token to the first end."""
 
     unread: set[str]
     begun: float = field(default_factory=time.perf_counter)
@@ -99,7 +99,7 @@ class Writing:
         return not self.unread and not self.has_ended
 
     def note(self, events: Sequence[StepEvent], seconds: float) -> bool:
-        """Takes in a step; whether all answers have their first token by it."""
+        """Records a step; returns whether it completed the first tokens of all answers."""
         if self.is_under_way:
             self.pass_seconds.append(seconds)
         was_reading = bool(self.unread)
@@ -118,7 +118,7 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What had been done when writing began, or ended."""
+    """Counters at the moment when writing began or ended."""
 
     marks: Marks
     num_written: int
@@ -127,7 +127,7 @@ class Counts:
 
 
 class Summed:
-    """A sampler that notes the sums of the logits by which it chose."""
+    """A sampler that records checksums of the logits by which it chose."""
 
     def __init__(self, chain: ChainSampler) -> None:
         self._chain = chain
@@ -142,13 +142,13 @@ class Summed:
 
 
 class OurSide:
-    """A loaded model; `close` gives everything back."""
+    """A loaded model; `close` frees everything."""
 
     def __init__(self, settings: Said, group: Group | None) -> None:
         self._group, self._ledger, self._costs = group, Ledger(), PassCosts()
         profile = _profile(settings)
         profile = replace(profile, offloads_from_tokens=tell_backends(profile, read_shape(Path(settings["model"]))))
-        # The card's driver is there before what libraries take is measured.
+        # The card's driver allocates memory, so it is loaded before the libraries' memory is measured.
         start_backend()
         probe_devices()
         self._runtime = Runtime(self._ledger)
@@ -174,7 +174,7 @@ class OurSide:
             undo.callback(self._context.close)
             buffers = self._context.compute_bytes
             self._leases.take_context(planned.shape, self.placement, self._context.num_cells, buffers)
-            # As the application's worker does: who computes beside a busy process leaves it its cores.
+            # Like the application's worker: leaves cores to busy processes instead of spinning.
             self._spinning = Spinning()
             undo.callback(self._spinning.end)
             self._closing = undo.pop_all()
@@ -189,7 +189,7 @@ class OurSide:
             self._context.clear()
 
     def held_gpu_bytes(self) -> int:
-        """What the ledger says we hold of the card."""
+        """Returns the ledger's bytes on the card."""
         return self._ledger.held_bytes("gpu")
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class OurSide:
         )
 
     def _summed(self, model: Model, sampling: SamplingParams) -> Summed:
-        """Answers ask for their samplers in the order in which they were asked for."""
+        """Creates a sampler; requests get theirs in the order in which they were submitted."""
         sampler = Summed(ChainSampler(model, sampling))
         self._samplers.append(sampler)
         return sampler
@@ -236,7 +236,7 @@ class OurSide:
         return self._measured(writing, before, after, [answers[request_id] for request_id in sorted(answers, key=int)])
 
     def _move(self, num_passes: int, asked: Said) -> None:
-        """Gives layers other homes where that is due, as part of the pass that follows."""
+        """Changes which layers are pinned where that is due; its time counts for the pass that follows."""
         place, rest = divmod(num_passes, asked.get("stride", 1))
         shares = asked.get("pinned_shares", ())
         if self._stream is not None and rest == 0 and place < len(shares):
@@ -270,7 +270,7 @@ class OurSide:
 
 
 def planned_for(settings: Said, profile: Profile, ledger: Ledger, n_ubatch: int = 0) -> LoadPlan:
-    """How the application would load the model within the limit that we are in."""
+    """Returns how the application would load the model within the limit of this process."""
     at_once, path = settings["at_once"], Path(settings["model"])
     generation = {
         "max_context": settings["context_tokens"],
@@ -281,10 +281,10 @@ def planned_for(settings: Said, profile: Profile, ledger: Ledger, n_ubatch: int 
         "n_ubatch": n_ubatch,
     }
     chosen = Settings.model_validate({"generation": generation})
-    # Nobody is here who would give a longer answer more cells.
+    # No scheduler here would give a longer answer more cells.
     longest = settings["context_tokens"]
     prompt_tokens, answer_tokens = settings.get("prompt_tokens", PROMPT_TOKENS), settings.get("tokens", ANSWER_TOKENS)
-    # So many are there all the time: of as many that nobody follows, a slow processor would answer half first.
+    # The backlog is refilled constantly: for one that nothing follows, a slow processor would answer half of it first.
     backlog = Backlog(0, at_once, prompt_tokens, answer_tokens, refill=1.0, lengths=(longest,))
 
     def planning(hardware: Hardware, demand: Demand) -> Placement:
@@ -306,7 +306,7 @@ def _given(tokens: Sequence[int], model: Model, sampling: SamplingParams) -> Giv
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:
-    # As the application does; without it, blocks that the C library keeps and nobody has written to are told wrongly.
+    # Like the application; without it, memory that the C library holds unused is counted wrongly.
     lean_heap()
     side = OurSide(settings, group_of(settings))
 

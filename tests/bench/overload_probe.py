@@ -1,7 +1,7 @@
-"""The application under far more than it can do: run by tests/bench/overload.py in a process of its own.
+"""The application under overload: run by overload.py in a process of its own.
 
-It asks some questions at rest, puts one to every file, goes on asking in chats until the files have answered, and once
-more a while later. Prints one JSON object: seconds to first tokens by stage, and gaps of a timer.
+It asks a few questions at rest, puts one to every file, keeps asking in chats until the files are answered, and asks
+again some time later. Prints one JSON object: times to first token by stage, and gaps of a timer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from app.models.turns import TurnView
 
 Stage = Literal["starting", "idle", "overload", "resting", "later"]
-# Idle ones come first; of the first nothing counts, which has libraries loaded and the instructions read.
+# The idle questions come first. The very first does not count: libraries are loaded and the instructions are read for
+# it.
 NUM_IDLE, NUM_LATER = 4, 2
-# Somebody reads what was answered.
+# Time in which a person reads the answer.
 BETWEEN_MS = 3000
 LONGEST_S = 1500.0
 
 
 class OverloadProbe(QObject):
-    """Goes through the stages, one question of somebody's at a time."""
+    """Runs through the stages, with one of the person's questions at a time."""
 
     def __init__(self, session: Session, rest_s: float) -> None:
         super().__init__(session)
@@ -38,7 +39,7 @@ class OverloadProbe(QObject):
         self._models: AppModels | None = None
         self._stage: Stage = "starting"
         self._began = self._last_tick = time.perf_counter()
-        self._num_asked = 0
+        self._num_asked, self._overloaded_at = 0, 0.0
         self.seen: dict[str, list[float]] = defaultdict(list)
         self._timer = QTimer(self, interval=TICK_MS, timerType=Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._on_tick)
@@ -70,7 +71,7 @@ class OverloadProbe(QObject):
         self._ask()
 
     def _ask(self) -> None:
-        """About another file each time: nothing of its prompt but the instructions was read before."""
+        """Asks about a new file each time, so that only the instructions of its prompt are cached."""
         assert self._models is not None
         self._models.conversation.new_chat()
         self._models.conversation.ask(f"What is said in note-{self._num_asked}.txt?")
@@ -88,7 +89,7 @@ class OverloadProbe(QObject):
     def _next(self) -> None:
         assert self._models is not None
         if self._stage == "idle" and len(self.seen["idle"]) == NUM_IDLE:
-            self._stage = "overload"
+            self._stage, self._overloaded_at = "overload", time.perf_counter()
             self._models.each_file.begin("What is said here, and of what?", ("Documents",))
         if self._stage == "later" and len(self.seen["later"]) == NUM_LATER:
             self._session.window.close()
@@ -100,6 +101,7 @@ class OverloadProbe(QObject):
         run = self._models.each_file
         if self._stage == "overload" and run.state == "finished":
             self.seen["files"] = [run.num_files, run.num_answered, run.num_failed]
+            self.seen["overload_s"] = [time.perf_counter() - self._overloaded_at]
             self._stage = "resting"
             QTimer.singleShot(round(self._rest_s * 1000), self, lambda: self._go_on("later"))
 

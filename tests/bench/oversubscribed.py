@@ -1,34 +1,39 @@
-"""Models larger than memory: the ring beside llama.cpp's own mapping of the file, Accelerate, and what the disk allows.
+"""Models larger than memory: our streaming ring beside llama.cpp's mmap, Accelerate's offload and the disk's bound.
 
     python -m tests.bench.oversubscribed [--quick] [--json FILE] [--peers FOLDER] [--no-accelerate] [--disk-rate MB]
 
-A model of random weights is 0.8, 1.2, 1.7 and 2.5 times as large as the memory that each side may hold, and 1, 4 and 8
-greedy answers are written at once. The limit is real: every side is a process in a control group of its own, and what
-it was not given before counts against it. It holds for all of the process, so it means the same to all sides.
+A model of 3B shape with random weights is 0.8, 1.2, 1.7 and 2.5 times as large as the memory that each side may hold,
+and 1, 4 and 8 greedy answers are written at once. Every side is a process in a control group of its own, so the limit
+is enforced by the kernel, covers the whole process, and means the same to all sides. Peers:
 
-- Ours: weights, ring, context and step loop as the application puts them together, placed by its planner.
-- Stock: llama.cpp maps the file, and the kernel reads what it lacks; the same library. Where the model fits, with the
-  repacked weights that it takes by itself; these would be its end where it does not. Ours streams them so: there its
-  texts and logits are compared with those of stock that has room for all of them.
-- The bound: what the ring streams for a pass ÷ how fast the same layers can be read without computing, with as many
-  reads at once and of the same size, measured between the rounds.
-- Accelerate (transformers, disk offload) at 1.2 times and one answer: as many layers of as many bytes, at 16 bits. Not
-  in quick runs, whose limit its libraries alone exceed.
-- Ours with a simpler ring, at 1.7 times and one answer: `next_layer_only` holds two whole layers, of which it
-  reads one ahead, as FlexGen does, and
-  `phase_blind` reads prompts 512 tokens at a time, as llama.cpp does by default, and has as many layers less in memory.
-  Both also beside a busy process, but not in quick runs.
-- Drafts by prompt lookup on and off, at 1.7 times, in an answer that quotes its passages.
-- Layers that move: 30 % of them are pinned, then 70 %, then 30 % again, in memory as large as the model.
+- `stock`: the same llama.cpp library maps the file, and the kernel reads missing pages. Where the model fits, stock has
+  the repacked weights of llama.cpp's default; where it does not, repacked copies would get it killed. Our ring streams
+  repacked weights, so there texts and logits are compared with a stock process that has room for all of them.
+- `bound`: the time to read the streamed layers of a pass without computing, with as many concurrent reads of the same
+  size, measured between the rounds.
+- `accelerate` (transformers with disk offload) at 1.2 times and one answer: as many layers of as many bytes, at 16
+  bits. Not in quick runs, whose limit its libraries alone exceed.
+- Our engine with a simpler ring, at 1.7 times and one answer: `next_layer_only` holds two whole layers, one of which is
+  read ahead, as in FlexGen; `phase_blind` reads prompts 512 tokens at a time, llama.cpp's default, which leaves memory
+  for fewer layers. Both are measured beside a busy process as well, but not in quick runs.
 
-Sides take turns, and a ratio is the median of those of the rounds: tokens a second of ours ÷ the peer's while all
-answers are being written (`phase_blind`: of whole answers with their prompts). Ratios: `stock_<factor>x_b<B>`,
-`bound_<factor>x_b<B>` (the share of the bound that we reach), `stock_fits`, `accelerate_1.2x_b1`, `next_layer_only`,
-`phase_blind`, `drafting_1.7x_b1`.
+Our side alone is measured with drafts by prompt lookup on and off (an answer that quotes its passages, at 1.7 times),
+and while layers move: 30 % of them are pinned, then 70 %, then 30 % again, in memory as large as the model.
 
-Bytes are those that the kernel says a process read (/proc/<pid>/io). Exit code 1 when a bound does not hold, a text
-differs, a ratio of these is missing (`--no-accelerate` does without Accelerate's) or a side was killed; `--quick` (a
-small model, fewer points) binds nothing. It is 2 where memory cannot be limited.
+Sides take turns, and a ratio is the median over the rounds of our tokens per second ÷ the peer's while all answers are
+being written (`phase_blind`: over whole answers with their prompts):
+
+- `stock_<factor>x_b<B>`, `bound_<factor>x_b<B>` (the share of the bound that we reach), with B answers at once.
+- `stock_fits`: the lowest ratio to stock where the model fits.
+- `accelerate_1.2x_b1`, `next_layer_only`, `phase_blind`.
+- `drafting_1.7x_b1`: with drafts ÷ without.
+
+Lower bounds are in oversubscription.py. Besides, texts and (of single answers) logits must equal stock's, the ledger
+must agree with the kernel within 5 %, four answers must reach three times the tokens per second of one at 1.7 times, a
+pass while layers move may take at most 1.5 times the slower steady state, and no major page fault or hit of the limit
+may occur while decoding. Bytes read are the kernel's count (/proc/<pid>/io). Exit code 1 if a bound does not hold, a
+ratio is missing (with `--no-accelerate`, Accelerate's may be) or a side was killed; 2 if memory cannot be limited.
+`--quick` (a small model, fewer points, within five minutes) checks no bounds.
 """
 
 from __future__ import annotations
@@ -66,20 +71,21 @@ from tests.bench.quoting import SEED, Library
 from tests.bench.side_process import Limit, SideProcess
 
 PROMPT_TOKENS = 32
-# Room of one answer and its prompt; others get as many times that as they need.
+# Room for one answer and its prompt; longer ones get a multiple of it.
 SHORT_CONTEXT_TOKENS = 128
 SIMPLER_POINT, ACCELERATE_POINT, MOVING_POINT = Point(1.7, 1), Point(1.2, 1), Point(1.0, 1)
 PINNED_SHARES = (0.3, 0.7, 0.3)
 SIMPLER = ("next_layer_only", "phase_blind")
-# What ours must be at least beside these, in peace: turns taken on a machine that has other work differ by as much.
+# Lower bound on an idle machine: on one with other work, alternating turns differ by as much.
 BESIDE_SIMPLER = 0.97
-# Memory of a process that holds all of the model, and pages of its file beside it.
+# Memory for the whole model in the process, beside the pages of its file.
 WHOLE_FACTOR = 3.0
-# Of the turns, those whose ratios others know by name.
+# Those of the turns that are reported as ratios.
 OF_ACCELERATE, OF_DRAFTS = "accelerate_1.2x_b1", "drafting_1.7x_b1"
 PROMISED = (*SIMPLER, OF_DRAFTS, OF_ACCELERATE)
 _BUSY = "while True: pass"
-# Pages of libraries are charged to whoever touches them first, for as long as he has them: neither side is to be it.
+# The kernel charges pages of libraries to the process that touched them first, as long as it keeps them. This process
+# touches them before either side does.
 _HAS_LIBRARIES = "import sys, tests.bench.our_side, tests.bench.stock_side; print(flush=True); sys.stdin.read()"
 
 
@@ -87,8 +93,8 @@ _HAS_LIBRARIES = "import sys, tests.bench.our_side, tests.bench.stock_side; prin
 class Size:
     """`tokens` of an answer and of one that quotes, `rounds` at each point, `turns` with each simpler way.
 
-    Where reading counts, `long_prompt_tokens` are read and `short_answer_tokens` written; so many `passages` may be
-    quoted. `with_hog`: whether simpler ways are measured beside a busy process too.
+    Where reading prompts matters, prompts have `long_prompt_tokens` and answers `short_answer_tokens`. A quoting answer
+    has `passages`. `with_hog`: whether simpler ways are measured beside a busy process as well.
     """
 
     shape: Shape
@@ -104,7 +110,7 @@ class Size:
     with_hog: bool
 
     def ratios(self, *, with_accelerate: bool) -> tuple[str, ...]:
-        """What they are all called."""
+        """Returns the names of all ratios of a complete run."""
         points = [Point(factor, at_once) for factor, at_once in itertools.product(self.factors, self.at_once)]
         stock = [f"stock_{point.name}" for point in points]
         bounds = [f"bound_{point.name}" for point in points if not point.fits]
@@ -125,7 +131,7 @@ FULL = Size(
     passages=2,
     with_hog=True,
 )
-# The process takes as much as with a large model: a smaller one would leave nothing of its share to be pinned.
+# A process takes as much memory as with a large model: a smaller one would leave no room for pinned layers.
 SMALL = Size(
     ONE_BILLION,
     factors=(0.8, 1.2, 1.7),
@@ -143,19 +149,19 @@ SMALL = Size(
 
 @dataclass(slots=True)
 class Bench:
-    """What is measured, and what was found so far."""
+    """What is measured, and the results so far."""
 
     size: Size
     model: Path
-    # A file of its own: pages of the file that one side brought into memory would cost the other nothing.
+    # A file of its own: pages that one side brought into memory would be free for the other.
     stock_model: Path
-    # What the planner knows of the machine, as it does in the application.
+    # The machine's measured speeds, which the planner knows in the application as well.
     profile: Path
     parent: Group
     accelerate: Path | None
     found: dict[Point, Rounds] = field(default_factory=dict)
     turns: dict[str, Turns] = field(default_factory=dict)
-    # Simpler ways that are ours here, so that there is nothing to compare.
+    # Simpler ways that turn out the same as ours, so there is nothing to compare.
     alike: set[str] = field(default_factory=set)
     moved: Moved | None = None
 
@@ -176,13 +182,13 @@ class Bench:
             self._compare_accelerate(self.accelerate)
 
     def _compare(self, point: Point) -> None:
-        """Ours and stock in turn."""
+        """Measures ours and stock in turn."""
         rounds = Rounds()
         texts = [self._asked(point.at_once, number) for number in range(self.size.rounds + 1)]
         with self._ours(point, texts[0]) as ours, self._stock(point) as stock:
             for number, asked in enumerate(texts):
                 sides = [_written(side, asked) for side in (ours, stock)]
-                # The first round is there to warm up.
+                # The first round only warms up.
                 if number:
                     rounds.ours.append(sides[0])
                     rounds.stock.append(sides[1])
@@ -195,12 +201,12 @@ class Bench:
         self.found[point] = rounds
 
     def _bandwidth(self, ours: SideProcess) -> float:
-        """Of the layers that are streamed, in bytes a second."""
+        """Measures the read rate of the streamed layers, in bytes per second."""
         extents = layer_extents(self.model, ours.settled["streamed_layers"])
         return bandwidth(self.model, extents, READS_AT_ONCE, CHUNK_BYTES)
 
     def _move(self) -> None:
-        """Ours alone, in memory as large as the model: more layers are pinned while an answer is written, and less."""
+        """Measures our side alone, with as much memory as the model, while layers are pinned and released."""
         asked = self._asked(1, 0) | {"pinned_shares": PINNED_SHARES, "stride": self.size.tokens}
         asked["num_tokens"] = 1 + len(PINNED_SHARES) * self.size.tokens
         with told("layers that move"), self._ours(MOVING_POINT, asked) as ours:
@@ -208,7 +214,7 @@ class Bench:
             self.moved = Moved(_written(ours, asked), self.size.tokens)
 
     def _compare_simpler(self) -> None:
-        """Ours and what is simpler, in peace and beside a busy process."""
+        """Measures ours and simpler ways in turn, alone and beside a busy process."""
         for way in SIMPLER:
             asked = self._long(0) if way == "phase_blind" else self._asked(1, 0)
             with (
@@ -236,10 +242,10 @@ class Bench:
             ):
                 self._take_turns(OF_ACCELERATE, ours, other)
         except PeerFailed as error:
-            print(f"Accelerate is left out: {error}", file=sys.stderr)
+            print(f"Accelerate was not measured: {error}", file=sys.stderr)
 
     def _take_turns(self, name: str, ours: SideProcess, other: SideProcess) -> None:
-        """One answer at a time; with a long prompt, which counts, where reading prompts is what differs."""
+        """Measures one answer at a time; with a long prompt that counts, where the sides differ in reading prompts."""
         turns = Turns(with_prompts=name.startswith("phase_blind"))
         for number in range(self.size.turns + 1):
             asked = self._long(number) if turns.with_prompts else self._asked(1, number)
@@ -262,14 +268,14 @@ class Bench:
         with told("drafts on and off"), self._ours(SIMPLER_POINT, asked) as ours:
             for number in range(self.size.turns + 1):
                 sides = [_written(ours, {**asked, "has_drafts": drafts}) for drafts in (True, False)]
-                # The first one learns what drafts are worth.
+                # In the first turn, the engine learns what drafts gain.
                 if number:
                     turns.note(*sides)
         self.turns[OF_DRAFTS] = turns
 
     @contextmanager
     def _ours(self, point: Point, asked: dict[str, Any], way: str = "ours") -> Iterator[SideProcess]:
-        """Placed for what it is asked."""
+        """Starts our side, placed for what it will be asked."""
         forget_pages(self.model)
         settings = {
             "model": str(self.model),
@@ -286,7 +292,7 @@ class Bench:
 
     @contextmanager
     def _stock(self, point: Point, *, is_whole: bool = False) -> Iterator[SideProcess]:
-        """Within the point's limit; or with all of it in memory, in the order that the processor reads fastest."""
+        """Starts stock within the point's limit; or with the whole model in memory, repacked for the processor."""
         forget_pages(self.stock_model)
         settings = {
             "model": str(self.stock_model),
@@ -312,7 +318,7 @@ class Bench:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("oversubscribed", __doc__, quick="a model of 0.6 GB and fewer points, within five minutes")
-    parser.add_argument("--no-accelerate", action="store_true", help="do without Accelerate, and install nothing")
+    parser.add_argument("--no-accelerate", action="store_true", help="do not install and measure Accelerate")
     peers.add_folder_option(parser)
     add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
@@ -322,15 +328,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure(options: argparse.Namespace, parent: Group) -> int:
     size = SMALL if options.quick else FULL
     with ExitStack() as undo:
-        with told("writing the model, unless it is there"):
+        with told("writing the model, unless it exists"):
             model = bench_model(options.peers, size.shape)
             copies = Path(undo.enter_context(tempfile.TemporaryDirectory(dir=options.peers)))
             copy = Path(shutil.copyfile(model, copies / model.name))
         python = None
-        # Its libraries alone are larger than the limit of a quick run.
+        # Its libraries alone exceed the limit of a quick run.
         if not (options.quick or options.no_accelerate):
             python = accelerate_peer.interpreter(options.peers)
-        with told("measuring how fast this machine is"):
+        with told("measuring the machine's speed"):
             profile = copies / "profile.json"
             save_profile(profile, measured(Profile(), copies, copy))
         bench = Bench(size, model, copy, profile, parent, python)
@@ -338,9 +344,9 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
         try:
             bench.run()
         except PeerFailed as error:
-            # What was found before is told.
+            # Earlier results are reported below.
             is_complete = False
-            print(f"The run ends here: {error}", file=sys.stderr)
+            print(f"The run was aborted: {error}", file=sys.stderr)
     promised = () if options.quick else size.ratios(with_accelerate=not options.no_accelerate)
     is_kept = tell(bench.found, bench.turns, bench.moved, options.json, set(promised) - bench.alike)
     return 0 if is_complete and (is_kept or options.quick) else 1
@@ -353,7 +359,7 @@ def tell(
     file: Path | None,
     promised: Collection[str] = (),
 ) -> bool:
-    """Shows and writes what was found; whether all that is promised was so, and all ratios that are were found."""
+    """Prints and writes the results; returns whether all bounds hold and all ratios in `promised` were measured."""
     ours = {name: value for point, rounds in found.items() for name, value in rounds.our_figures(point).items()}
     ours |= {name: value for what, one in turns.items() for name, value in one.figures(what).items()}
     if (gain := batch_of_four(found)) is not None:
@@ -372,7 +378,7 @@ def tell(
     if moved is not None:
         ours |= {"moving_worst_step": moved.worst_step, "moving_written_bytes": moved.answers.marks.written_bytes}
         broken += moved.faults()
-    broken += [f"{name} is missing: it is promised, and was not measured." for name in promised if name not in named]
+    broken += [f"{name} is missing: it was not measured." for name in promised if name not in named]
     report.show("oversubscribed", ours, others)
     is_kept = report.show_ratios(named, {name: bounds.get(name, 0.0) for name in named})
     for sentence in broken:
@@ -383,7 +389,7 @@ def tell(
 
 
 def room_for(asked: dict[str, Any]) -> int:
-    """Tokens of a context for one of these answers and its prompt."""
+    """Returns the context size for one of these answers and its prompt."""
     needed: int = max(map(len, asked["prompts"])) + asked["num_tokens"] + 1
     return -(-needed // SHORT_CONTEXT_TOKENS) * SHORT_CONTEXT_TOKENS
 
@@ -391,7 +397,7 @@ def room_for(asked: dict[str, Any]) -> int:
 def _written(side: SideProcess, asked: dict[str, Any]) -> MeasuredAnswers:
     written = MeasuredAnswers.heard(side.ask(**asked))
     if not written.pass_seconds:
-        raise PeerFailed("An answer was whole before the last one had begun: there is no pass that writes all of them.")
+        raise PeerFailed("An answer was complete before the last one had begun, so no pass writes all of them.")
     return written
 
 

@@ -1,27 +1,26 @@
-"""A model larger than a graphics card: what our planner puts there, beside what llama.cpp fits there by its own rule.
+"""A model larger than the graphics card: our planner's placement beside llama.cpp's own fit (`--fit on`).
 
     python -m tests.bench.oversubscribed_card [--quick] [--json FILE] [--peers FOLDER] [--usable GB …] [--ram GB]
 
-Another process takes the card's memory but for so many GB (ballast.py), as cards of 8, 12 and 24 GB have; a 32B model
-of random weights (17.6 GB) is loaded, a prompt is read that is as long as those with passages of documents, and one and
-four greedy answers to short ones are written at once.
+Another process holds the card's memory but for `--usable` GB (ballast.py), as on cards of 8, 12 and 24 GB. A 32B model
+of random weights (17.6 GB) is loaded. Measured are a prompt of 1,200 tokens, as long as one with passages of documents,
+and one and four greedy answers at once to short prompts.
 
-- Ours: layers, keys and values, ring and step loop as the application puts them together, placed by its planner, with
-  what it has measured of this machine and card.
-- llama.cpp: `llama-server` built for the same card of the same source, which fits layers by its own rule (`--fit on`,
-  as it does by default). Both sides have room for the same number of tokens and use as many threads.
-- With `--ram` both also may hold only so much of the machine's memory (a control group): card and memory together are
-  smaller than the model then, so some of its layers have to be read from the disk for every token. There, ours is
-  also measured as it was before: with prompts computed by the processor where layers are not on the card
-  (`uncopied_<GB>gb_<GB>gb_ram_read`).
+- `ours`: layers, KV, ring and step loop as in the application, placed by its planner from measured speeds of this
+  machine and card.
+- `llama_server`: built from the same source for the same card, placing layers by its own rule, which is its default.
+  Both sides have room for the same number of tokens and use the same number of threads.
+- With `--ram`, both are also limited in main memory (a control group). Card and memory together are then smaller than
+  the model, so some layers are read from the disk for every token. There, prompts are also measured with layers outside
+  the card computed by the processor, as in earlier versions (`uncopied_<GB>gb_<GB>gb_ram_read`: its seconds ÷ ours).
 
-One side is loaded at a time, for each is to have all of what is usable; a ratio is the median of those of the rounds:
-tokens a second while all answers are being written (`stock_<GB>gb_b<B>`), and prompt tokens a second
-(`stock_<GB>gb_read`). `<GB>gb_ours_used_gb` is what the card says is gone since the ballast, with what the driver takes
-of each process, and `<GB>gb_ours_ledger_gb` what our ledger says that we hold there.
+Only one side is loaded at a time, so that each has all of the usable memory. A ratio is the median over the rounds,
+ours ÷ theirs: tokens per second while all answers are being written (`stock_<GB>gb_b<B>`), and prompt tokens per second
+(`stock_<GB>gb_read`). `<GB>gb_ours_used_gb` is the card's decrease in free memory, including the driver's share for the
+process; `<GB>gb_ours_ledger_gb` is what our ledger accounts for there.
 
-Both are built by `CMAKE_ARGS=-DGGML_CUDA=on` for ours and the same flags for the server (tests/bench/peers.py). Exit
-code 2 where there is no card; nothing is bound yet: the figures are recorded in tests/bench/results.
+Both are built with `CMAKE_ARGS=-DGGML_CUDA=on` (tests/bench/peers.py). There are no bounds yet: results are recorded in
+tests/bench/results. Exit code 2 without a card or without any result.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ from tests.bench.side_process import Limit, SideProcess
 GB = 10**9
 CONTEXT_TOKENS, SHORT_PROMPT_TOKENS = 1536, 32
 NO_CARD = 2
-# How long a side is given to leave the card, but for so much.
+# How long to wait for a side's memory on the card to be freed, and how much of it may remain.
 LEAVING_SECONDS, LEFT_BYTES = 10.0, 64 * 2**20
 RATES = (
     "device_bytes_per_s",
@@ -72,9 +71,9 @@ Asked = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`usable_gb` of the card, `rounds` at each; a prompt of so many tokens is read, `tokens` of each answer written.
+    """`usable_gb` of the card and `rounds` at each; `prompt_tokens` to read, `tokens` to write per answer.
 
-    The planner expects such prompts, and such answers.
+    The planner expects these lengths.
     """
 
     shape: Shape
@@ -86,28 +85,28 @@ class Size:
     warming_tokens: int
 
     def reading(self, seed: int) -> Asked:
-        """A long prompt, and no more of its answer than shows that it was read."""
+        """Returns a long prompt, with just enough of an answer to show that it was read."""
         return {"prompts": prompts(self.shape, [self.prompt_tokens], (0, seed)), "num_tokens": 2}
 
     def warming(self) -> Asked:
-        """What shows how the model is used before anything is measured."""
+        """Returns a request that shows the engine how the model is used before anything is measured."""
         return {"prompts": prompts(self.shape, [self.warming_tokens], (0, self.rounds)), "num_tokens": 2}
 
     def writing(self, at_once: int, seed: int) -> Asked:
-        """So many answers to short prompts."""
+        """Returns `at_once` short prompts."""
         texts = prompts(self.shape, [SHORT_PROMPT_TOKENS] * at_once, (at_once, seed))
         return {"prompts": texts, "num_tokens": self.tokens}
 
 
 FULL = Size(THIRTY_TWO_BILLION, (8, 12, 24), (1, 4), rounds=2, prompt_tokens=1200, tokens=16, warming_tokens=1200)
 SMALL = Size(ONE_BILLION, (1.2,), (1, 4), rounds=2, prompt_tokens=1200, tokens=16, warming_tokens=1200)
-# Where layers come from the disk for every token.
+# For points at which layers are read from the disk for every token.
 OF_THE_DISK = {"at_once": (4,), "rounds": 1, "tokens": 5, "warming_tokens": 64}
 
 
 @dataclass(slots=True)
 class Rounds:
-    """What both sides told, round by round, with so many answers at once."""
+    """Results of both sides for one kind of request, round by round."""
 
     ours: list[MeasuredAnswers] = field(default_factory=list)
     theirs: list[MeasuredAnswers] = field(default_factory=list)
@@ -134,7 +133,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A card of so many GB, and the most that each side may hold of memory; None: as much as there is."""
+    """A card of `usable_gb`, and the memory limit of each side; None sets no limit."""
 
     usable_gb: float
     ram_gb: float | None = None
@@ -147,7 +146,7 @@ class Point:
 
 @dataclass(slots=True)
 class Bench:
-    """What is measured, and what was found so far."""
+    """What is measured, and the results so far."""
 
     size: Size
     model: Path
@@ -158,7 +157,7 @@ class Bench:
     placements: dict[str, Any] = field(default_factory=dict)
 
     def compare(self, point: Point) -> None:
-        """Ours and llama.cpp's in turn. Both are not loaded at once: each is to have all of what is usable."""
+        """Measures ours, then llama.cpp; both are not loaded at once, so that each has all of the usable memory."""
         size = self.size if point.ram_gb is None else replace(self.size, **OF_THE_DISK)
         asked: dict[str, Callable[[int], Asked]] = {f"{point.name}_read": size.reading}
         asked |= {f"{point.name}_b{at_once}": partial(size.writing, at_once) for at_once in size.at_once}
@@ -174,7 +173,7 @@ class Bench:
                         found[name].append([_written(side, questions(number)) for number in range(size.rounds)])
                     if side_name == "ours":
                         self._note_settled(point, side)
-                        # Should the other side fail, or be given up, ours is known.
+                        # Keeps our results if the other side fails or is aborted.
                         self.figures |= {_figure(name): _median(name, ours[0]) for name, ours in found.items()}
                         print(json.dumps(self.figures), file=sys.stderr, flush=True)
                     used_bytes = ballast.settled["free_bytes"] - ballast.ask()["free_bytes"]
@@ -183,13 +182,13 @@ class Bench:
         self.rounds |= {name: Rounds(ours, theirs) for name, (ours, theirs) in found.items()}
 
     def _read_uncopied(self, point: Point, size: Size) -> None:
-        """As ours read a prompt when layers that are streamed were not copied to the card."""
+        """Measures a prompt with streamed layers computed by the processor instead of copied to the card."""
         with told(f"{point.name}: uncopied"), self._ours(point, size, "uncopied") as side:
             _written(side, size.warming())
             self.figures[f"{point.name}_uncopied_read_s"] = _written(side, size.reading(0)).read_seconds
 
     def _note_settled(self, point: Point, side: SideProcess) -> None:
-        """How ours was placed, and what our ledger says of it."""
+        """Records our placement and the ledger's bytes on the card."""
         self.placements[point.name] = side.settled
         self.figures[f"{point.name}_ours_layers_on_card"] = side.settled["n_gpu_layers"]
         self.figures[f"{point.name}_ours_ledger_gb"] = side.settled["gpu_bytes"] / GB
@@ -235,9 +234,9 @@ class Bench:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = parser_of("oversubscribed_card", __doc__, quick="a model of 0.6 GB on a card of 1.2")
-    parser.add_argument("--usable", type=float, nargs="+", metavar="GB", help="of the card (default: 8 12 24)")
-    parser.add_argument("--ram", type=float, metavar="GB", help="also limit memory, on the smallest of these cards")
+    parser = parser_of("oversubscribed_card", __doc__, quick="a model of 0.6 GB on a card of 1.2 GB")
+    parser.add_argument("--usable", type=float, nargs="+", metavar="GB", help="memory to leave free (default: 8 12 24)")
+    parser.add_argument("--ram", type=float, metavar="GB", help="also limit main memory, with the smallest card")
     peers.add_folder_option(parser)
     options = parser.parse_args(arguments)
     if not probe_devices():
@@ -251,10 +250,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(options: argparse.Namespace, size: Size) -> int:
-    with told("writing the model, unless it is there"):
+    with told("writing the model, unless it exists"):
         model = bench_model(options.peers, size.shape)
     profile = options.peers / "card-profile.json"
-    with told("measuring how fast this machine and its card are"):
+    with told("measuring the speed of the machine and its card"):
         found = replace(measured(Profile(), options.peers, model), **device_rates())
         save_profile(profile, found)
     print(json.dumps({name: getattr(found, name) for name in RATES}))
@@ -265,13 +264,13 @@ def _measure(options: argparse.Namespace, size: Size) -> int:
         try:
             bench.compare(point)
         except (CannotConfine, PeerFailed, OSError) as error:
-            print(f"{point.name} is not complete: {error}", file=sys.stderr)
+            print(f"{point.name} is incomplete: {error}", file=sys.stderr)
         tell(bench, options.json)
     return 0 if bench.rounds else NO_CARD
 
 
 def tell(bench: Bench, file: Path | None) -> None:
-    """Shows and writes what was found so far: what a card was good for is kept if a later point fails."""
+    """Prints and writes the results so far, so that they are kept if a later point fails."""
     ours, theirs, named = dict(bench.figures), dict[str, float](), dict[str, float]()
     for name, rounds in bench.rounds.items():
         for side, answers in ((ours, rounds.ours), (theirs, rounds.theirs)):
@@ -299,7 +298,7 @@ def _median(name: str, answers: Sequence[MeasuredAnswers]) -> float:
 
 
 def _wait_until_free(ballast: SideProcess) -> None:
-    """What the side held of the card may be given back a moment after its end."""
+    """Waits, because a driver may free a side's memory only a moment after its end."""
     deadline = time.monotonic() + LEAVING_SECONDS
     while ballast.ask()["free_bytes"] < ballast.settled["free_bytes"] - LEFT_BYTES and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""What the bench of models larger than memory makes of what its sides told: figures, ratios and bounds, all pure."""
+"""Figures, ratios and bounds of the bench of models larger than memory; pure functions of what its sides reported."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from tests.bench.measured_answers import MeasuredAnswers, same_share
 
-# At least.
+# Lower bounds.
 STOCK_AT_1_2, STOCK_THAT_FITS, OF_THE_BOUND, BATCH_OF_FOUR = 2.5, 0.97, 0.9, 3.0
-# At most: a step while layers move ÷ the slower steady state.
+# Upper bound: a step while layers move ÷ the slower steady state.
 MOVING_STEP = 1.5
-# At most: of what was read over what was streamed, and of what the ledger says over what is held.
+# Upper bounds: relative difference of bytes read and bytes streamed, and of ledger and kernel.
 READ_TOLERANCE, LEDGER_TOLERANCE = 0.03, 0.05
 
 Of = Callable[[MeasuredAnswers], float]
@@ -20,7 +20,7 @@ Of = Callable[[MeasuredAnswers], float]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A model so many times as large as the memory, and so many answers at once."""
+    """A model `factor` times as large as the memory limit, and `at_once` answers."""
 
     factor: float
     at_once: int
@@ -36,9 +36,9 @@ class Point:
 
 @dataclass(slots=True)
 class Rounds:
-    """What the sides told at one point, round by round; `bandwidths` in bytes a second, measured between them.
+    """Results at one point, round by round; `bandwidths` in bytes per second were measured between them.
 
-    `whole` is stock with room for all of the model, and its weights in the order in which ours streams them.
+    `whole` is stock with room for the whole model, its weights repacked as the ring streams them.
     """
 
     ours: list[MeasuredAnswers] = field(default_factory=list)
@@ -52,26 +52,26 @@ class Rounds:
 
     @property
     def bound_share(self) -> float | None:
-        """Seconds that the disk alone would take ÷ those of a pass; None where nothing was streamed."""
+        """Returns the disk's time for a pass ÷ the pass's time; None where nothing was streamed."""
         shares = [disk / pass_ for disk, pass_, _ in self._seconds()]
         return statistics.median(shares) if shares else None
 
     @property
     def is_streaming_dominant(self) -> bool:
-        """Whether a pass takes longer to read than to compute, so that the disk is what bounds it."""
+        """Returns whether a pass takes longer to read than to compute, so that the disk is its bound."""
         spent = list(self._seconds())
         return bool(spent) and statistics.median(disk - computing for disk, _, computing in spent) > 0
 
     @property
     def read_share(self) -> float:
-        """What the process read ÷ what the ring says it read; 1 where neither read anything."""
+        """Returns bytes the process read ÷ bytes the ring streamed; 1 if both are 0."""
         streamed = sum(one.streamed_bytes for one in self.ours)
         read = sum(one.marks.read_bytes for one in self.ours)
         return read / streamed if streamed else 1.0 + read
 
     @property
     def ledger_share(self) -> float:
-        """What the ledger says ÷ what is held, in the round that was furthest off."""
+        """Returns ledger ÷ kernel, of the round that was furthest off."""
         return max((one.ledger_bytes / one.held_bytes for one in self.ours), key=lambda share: abs(share - 1))
 
     @property
@@ -80,11 +80,11 @@ class Rounds:
 
     @property
     def same_logits(self) -> float:
-        """Which share of answers was chosen by the very same logits, to the last bit."""
+        """Returns the share of answers whose logits are bitwise equal."""
         return statistics.fmean(same_share(o.checksums, s.checksums) for o, s in self._to_compare())
 
     def _to_compare(self) -> Iterator[tuple[MeasuredAnswers, MeasuredAnswers]]:
-        """Ours, and stock with weights in the same order."""
+        """Returns ours, and stock with the same layout of weights."""
         return zip(self.ours, self.whole or self.stock, strict=True)
 
     def our_figures(self, point: Point) -> dict[str, float]:
@@ -108,7 +108,7 @@ class Rounds:
         return _of_side(point, self.stock)
 
     def bound_figures(self, point: Point) -> dict[str, float]:
-        """Tokens a second if nothing but the disk took time; {} where nothing was streamed."""
+        """Returns tokens per second if only the disk took time; {} where nothing was streamed."""
         if self.bound_share is None:
             return {}
         rates = [
@@ -121,7 +121,7 @@ class Rounds:
         }
 
     def _seconds(self) -> Iterable[tuple[float, float, float]]:
-        """Of a pass, round by round: what the disk alone would take, what it took, and what of that was computing."""
+        """Yields for each round the disk's time for a pass, the pass's time, and how much of that was computing."""
         for one, bandwidth in zip(self.ours, self.bandwidths, strict=False):
             if one.streamed_bytes:
                 taken = statistics.fmean(one.pass_seconds)
@@ -131,7 +131,7 @@ class Rounds:
 
 @dataclass(slots=True)
 class Turns:
-    """What we and somebody else told in turn; whole answers `with_prompts`, or else what is written of them."""
+    """Results of our side and another in turn; rates count whole answers if `with_prompts`, else only writing."""
 
     ours: list[MeasuredAnswers] = field(default_factory=list)
     theirs: list[MeasuredAnswers] = field(default_factory=list)
@@ -157,12 +157,12 @@ class Turns:
 
 
 def paired(ours: Sequence[MeasuredAnswers], theirs: Sequence[MeasuredAnswers], rate: Of) -> float:
-    """Ours ÷ theirs, round by round, and of that the median: what slowed the machine meanwhile met both of a round."""
+    """Returns the median over rounds of ours ÷ theirs: other load on the machine affects both sides of a round."""
     return statistics.median(rate(our) / rate(their) for our, their in zip(ours, theirs, strict=True))
 
 
 def named_ratios(found: Mapping[Point, Rounds]) -> dict[str, float]:
-    """By the names that are promised; `stock_fits` is the least of the points at which the model fits."""
+    """Returns the ratios under their documented names; `stock_fits` is the lowest where the model fits."""
     named = {f"stock_{point.name}": rounds.over_stock for point, rounds in found.items()}
     shares = {f"bound_{point.name}": rounds.bound_share for point, rounds in found.items()}
     named |= {name: share for name, share in shares.items() if share is not None}
@@ -171,7 +171,7 @@ def named_ratios(found: Mapping[Point, Rounds]) -> dict[str, float]:
 
 
 def least(found: Mapping[Point, Rounds]) -> dict[str, float]:
-    """What the ratios must be at least, of those for which that is promised."""
+    """Returns the lower bounds of the measured ratios that have one."""
     bounds = {f"bound_{point.name}": OF_THE_BOUND for point, rounds in found.items() if rounds.is_streaming_dominant}
     if Point(1.2, 1) in found:
         bounds["stock_1.2x_b1"] = STOCK_AT_1_2
@@ -181,39 +181,39 @@ def least(found: Mapping[Point, Rounds]) -> dict[str, float]:
 
 
 def faults(found: Mapping[Point, Rounds]) -> list[str]:
-    """What else is promised and was not so, a sentence each."""
+    """Returns a sentence for every other bound that does not hold."""
     told = []
     for point, rounds in found.items():
         hits = sum(one.marks.limit_hits for one in rounds.ours)
         major = sum(one.marks.major_faults for one in rounds.ours)
         if abs(rounds.read_share - 1) > READ_TOLERANCE:
-            told.append(f"{point.name}: {rounds.read_share:.3f} times what was streamed was read.")
+            told.append(f"{point.name}: {rounds.read_share:.3f} times the streamed bytes were read.")
         if rounds.same_text < 1.0:
-            told.append(f"{point.name}: {1 - rounds.same_text:.0%} of the answers differ from llama.cpp's own.")
-        # Prompts that are read side by side are summed up in another order.
+            told.append(f"{point.name}: {1 - rounds.same_text:.0%} of the answers differ from llama.cpp's.")
+        # Prompts that are read together are summed in a different order.
         if point.at_once == 1 and rounds.same_logits < 1.0:
             told.append(
-                f"{point.name}: {1 - rounds.same_logits:.0%} of the answers have other logits than llama.cpp's."
+                f"{point.name}: {1 - rounds.same_logits:.0%} of the answers have different logits from llama.cpp's."
             )
         if abs(rounds.ledger_share - 1) > LEDGER_TOLERANCE:
-            told.append(f"{point.name}: the ledger says {rounds.ledger_share:.3f} times what is held.")
+            told.append(f"{point.name}: the ledger accounts for {rounds.ledger_share:.3f} times the bytes held.")
         if hits:
-            told.append(f"{point.name}: the memory's limit was hit {hits} times while decoding.")
+            told.append(f"{point.name}: the memory limit was hit {hits} times while decoding.")
         if major:
-            told.append(f"{point.name}: {major} major faults while decoding.")
+            told.append(f"{point.name}: {major} major page faults while decoding.")
     return told + list(_batching_faults(found))
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """An answer during which the pinned share of the layers changed every `stride` passes."""
+    """An answer during which the share of pinned layers changed every `stride` passes."""
 
     answers: MeasuredAnswers
     stride: int
 
     @property
     def worst_step(self) -> float:
-        """The longest pass ÷ the middle one of the slowest stretch between two changes."""
+        """Returns the longest pass ÷ the median pass of the slowest stretch between two changes."""
         passes = self.answers.pass_seconds
         stretches = [passes[at : at + self.stride] for at in range(0, len(passes), self.stride)]
         return max(passes) / max(map(statistics.median, stretches))
@@ -228,7 +228,7 @@ class Moved:
 
 
 def batch_of_four(found: Mapping[Point, Rounds]) -> float | None:
-    """Tokens a second of four answers at once ÷ those of one, at 1.7×; None where not both were measured."""
+    """Returns tokens per second of four answers at once ÷ those of one, at 1.7×; None unless both were measured."""
     one, four = found.get(Point(1.7, 1)), found.get(Point(1.7, 4))
     if one is None or four is None:
         return None
@@ -238,7 +238,7 @@ def batch_of_four(found: Mapping[Point, Rounds]) -> float | None:
 def _batching_faults(found: Mapping[Point, Rounds]) -> Iterable[str]:
     gain = batch_of_four(found)
     if gain is not None and gain < BATCH_OF_FOUR:
-        yield f"Four answers at once are written {gain:.2f} times as fast as one at 1.7x, not {BATCH_OF_FOUR:g} times."
+        yield f"At 1.7x, four answers reach {gain:.2f} times the tokens/s of one; the bound is {BATCH_OF_FOUR:g}."
 
 
 def _of_side(point: Point, answers: Sequence[MeasuredAnswers]) -> dict[str, float]:

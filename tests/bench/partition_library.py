@@ -1,7 +1,7 @@
-"""A library that holds nothing but vectors: LanceDB's table and the partitions beside it, as the application has them.
+"""A library of vectors only: LanceDB's table and the partitions beside it, as in the application.
 
-The rows come in bulk, because writing documents is not what is measured here; the partitions are made by the store
-itself, which finds a table and no files, as it would after somebody deleted them.
+Rows are added in bulk, because indexing is not what is measured. The store itself creates the partitions, as it does
+when it finds a table without partition files.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from engine.partitions.table import ChunkTable
 from tests.bench.vectors import Vectors
 
 IDENTITY = "bench@1"
-# The newest rows, which are in memory whatever the budget: as many as arrived since the last full shard.
+# The newest rows are always in memory; this many have arrived since the last full shard.
 TAIL_ROWS = 1_000
 _ROWS_PER_DOCUMENT = 50
 _ROWS_AT_ONCE = 50_000
 
 
 def write_table(folder: Path, vectors: Vectors) -> None:
-    """Makes the application's table in `folder`; row `i` is called `i`."""
+    """Creates the application's table in `folder`; row `i` is named `i`."""
     import lancedb
 
     ledger, dimensions = Ledger(), vectors.shape[1]
@@ -49,7 +49,7 @@ def write_table(folder: Path, vectors: Vectors) -> None:
 
 @contextmanager
 def open_store(folder: Path, dimensions: int, ledger: Ledger) -> Iterator[PartitionStore]:
-    """The store over that table, with all its partitions written and nothing resident."""
+    """Yields the store over that table, with all partitions written and none resident."""
     table = ChunkTable.open(folder, dimensions, IDENTITY, MemorySettings(), ledger)
     origin = Origin(IDENTITY, table.table_id, dimensions)
     store = PartitionStore(table, folder / "shards", origin, NumpyKernel(), quantize, ledger, budget_bytes=0)
@@ -62,7 +62,7 @@ def open_store(folder: Path, dimensions: int, ledger: Ledger) -> Iterator[Partit
 
 
 def row_numbers(found: list[list[Found]], limit: int) -> np.ndarray:
-    """The rows found as (q, limit); −1 where fewer were found."""
+    """Returns the rows found as (q, limit), padded with −1."""
     lines = [[int(row.row_id, 16) for row in line] for line in found]
     return np.array([line + [-1] * (limit - len(line)) for line in lines], np.int64).reshape(len(found), limit)
 

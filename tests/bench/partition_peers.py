@@ -1,6 +1,6 @@
-"""What others do with the same vectors and the same questions: exact search in four libraries, and one index.
+"""Other libraries' search over the same vectors and questions: four exact searches, and LanceDB's IVF_RQ index.
 
-Each peer is a function from (q, d) questions and a limit to (q, limit) row numbers, all threads of the machine its own.
+Each peer is a function from (q, d) questions and a limit to (q, limit) row numbers, with all threads of the machine.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tests.bench.vectors import Vectors
 Search = Callable[[Vectors, int], np.ndarray]
 
 _BLOCK_ROWS = 50_000
-# So many partitions of the index are tried until its recall is ours; ten of 1,000 are LanceDB's default.
+# Number of index partitions probed, raised until recall equals ours; LanceDB's default is 10 of 1,000.
 PROBES = (20, 40, 80, 160, 320, 640)
 REFINE_FACTORS = (20, 40)
 
 
 def by_numpy(vectors: Vectors) -> Search:
-    """float32 in blocks, multiplied by BLAS: exact, and what recall is counted against."""
+    """Returns exact float32 search by blocked matrix products (BLAS); the reference for recall."""
 
     def search(questions: Vectors, limit: int) -> np.ndarray:
         best, rows = np.empty((len(questions), 0), np.float32), np.empty((len(questions), 0), np.int64)
@@ -40,7 +40,7 @@ def by_numpy(vectors: Vectors) -> Search:
 
 
 def by_faiss(vectors: Vectors) -> Search:
-    """faiss's flat index of float16 numbers, decoded as it is scanned."""
+    """Returns search in faiss's flat index of float16 values, decoded while scanning."""
     import faiss
 
     faiss.omp_set_num_threads(os.cpu_count() or 1)
@@ -52,7 +52,7 @@ def by_faiss(vectors: Vectors) -> Search:
 
 
 def by_usearch(vectors: Vectors) -> Search:
-    """usearch's exact search over float16: building its graph for a million vectors outlasts this bench."""
+    """Returns usearch's exact float16 search; building its graph of a million vectors would outlast this bench."""
     from usearch.index import MetricKind, search
 
     rows = vectors.astype(np.float16)
@@ -65,12 +65,12 @@ def by_usearch(vectors: Vectors) -> Search:
 
 
 def by_lance(table: Any) -> Search:
-    """LanceDB's own batched query, looking at every vector."""
+    """Returns LanceDB's batched exact search."""
     return lambda questions, limit: _lance_rows(_lance_query(table, questions).bypass_vector_index(), questions, limit)
 
 
 def by_lance_index(table: Any, probes: int, refine_factor: int) -> Search:
-    """LanceDB's IVF_RQ with the best found scored again by their vectors."""
+    """Returns LanceDB's IVF_RQ search, with the best candidates rescored by their vectors."""
 
     def search(questions: Vectors, limit: int) -> np.ndarray:
         query = _lance_query(table, questions).nprobes(probes).refine_factor(refine_factor)
@@ -80,7 +80,7 @@ def by_lance_index(table: Any, probes: int, refine_factor: int) -> Search:
 
 
 def open_lance(folder: Path) -> Any:
-    """The application's table, through a connection of its own with LanceDB's own cache sizes."""
+    """Opens the application's table through a connection of its own, with LanceDB's default cache sizes."""
     import lancedb
 
     from engine.partitions.opening import TABLE
@@ -89,14 +89,14 @@ def open_lance(folder: Path) -> Any:
 
 
 def index_lance(table: Any) -> None:
-    """Builds IVF_RQ as LanceDB does it by default; takes a minute or two for a million vectors."""
+    """Builds IVF_RQ with LanceDB's defaults; takes a minute or two for a million vectors."""
     from lancedb.index import IvfRq
 
     table.create_index("vector", config=IvfRq(distance_type="dot"))
 
 
 def first_as_good(table: Any, recall_of: Callable[[Search], float], wanted: float) -> tuple[Search, float, str]:
-    """The cheapest of the settings whose recall is at least `wanted`, or the best of all; its recall, its name."""
+    """Returns the cheapest setting whose recall reaches `wanted`, or the best one; with its recall and name."""
     tried = []
     for probes in PROBES:
         for refine_factor in REFINE_FACTORS:

@@ -1,13 +1,26 @@
-"""How fast and how rightly partitions are searched, beside LanceDB, faiss, usearch and numpy on the same vectors.
+"""Speed and recall of vector search in our partitions, compared with LanceDB, faiss, usearch and numpy.
 
     python -m tests.bench.partitions [--quick] [--json FILE]
 
-Ours is the application's own store over its own table and files: 4-bit codes of the partitions, of which a budget says
-how many are resident, and a rescoring from disk. A budget is a share of what the vectors take as int8 rows; the codes
-are an eighth of these, so at a quarter all of them are resident, and at a sixteenth half of them. A million seeded
-vectors of 384 numbers (200,000 with `--quick`); then 100,000 around real embeddings, where the shared documents are
-there. All inputs are made anew and thrown away. Times are medians; a ratio says how many times as long the peer takes,
-and `recall` is recall@10 against exact float32. Exit code 1 when a bound does not hold.
+Ours is the application's store over its own table and files: a scan of 4-bit codes in the resident partitions, then
+rescoring from the disk. The memory budget is a share of the vectors' size as int8 rows: all of it, and 50, 25 and 6 %
+(`…_at_50`, `_at_25`, `_at_6`). The codes are an eighth of the int8 rows, so at 25 % all of them are resident, and
+at 6 % half of them.
+
+Searches a million seeded vectors of 384 dimensions (200,000 with `--quick`), with 1, 8, 32 and 128 questions at once;
+then 100,000 vectors around real embeddings, if the shared documents exist. All inputs are created anew and deleted.
+Times are medians. Peers, on the same vectors and with all threads:
+
+- `numpy` (float32, blocked), `faiss_sq_fp16` and `usearch` (float16): exact search.
+- `lance_brute`: LanceDB's exact search over our table.
+- `lance_ivf_rq`: LanceDB's index, with the cheapest setting whose recall reaches ours (or .99, if that is less).
+
+Ratios: `<peer>_b<questions>[_at_<budget>]` is the peer's time ÷ ours; `recall` and `recall_real` are recall@10 against
+exact float32, of `recall` the lowest over all budgets; `resident_bytes_vs_ledger` is the growth of RSS ÷ the ledger's
+when all partitions are resident, and `rss_released` the share of it that is freed afterwards.
+
+Bounds are in `RIGHT`, `FAST` and `LEDGER_TOLERANCE`; those of speed hold for a million vectors only. Exit code 1 if one
+does not hold. Peers that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -40,12 +53,12 @@ DIMENSIONS = 384
 LIMIT = 10
 QUESTIONS = 128
 BATCHES = (1, 8, 32, 128)
-# Of ours and the closest peer: their milliseconds vary by a third from call to call.
+# For ours and the closest peer, whose times vary by a third from call to call.
 REPEATS = 21
-# Of the bytes of the int8 rows and their scales and ids.
+# As shares of the bytes of the int8 rows with their scales and ids.
 BUDGETS = {"": 1.0, "_at_50": 0.5, "_at_25": 0.25, "_at_6": 0.0625}
 INT8_ROW_BYTES = DIMENSIONS + 12
-# At least. Those of speed are the design's promises for a million vectors, which smaller libraries need not keep.
+# Lower bounds. Those of speed are the design's for a million vectors; smaller libraries need not meet them.
 RIGHT = {"recall": 0.99, "recall_real": 0.99, "rss_released": 0.95}
 FAST = {
     "lance_brute_b32": 25.0,
@@ -53,20 +66,20 @@ FAST = {
     "lance_ivf_rq_b1_at_25": 2.0,
     "lance_ivf_rq_b32_at_25": 2.0,
 }
-# What is resident may differ so much from what the ledger says of it.
+# How far RSS and ledger may differ.
 LEDGER_TOLERANCE = 0.05
 
 
 @dataclass(slots=True)
 class Figures:
-    """What was found out: ours, the peers', and the ratios by the names that others know them by."""
+    """Results: our figures, the peers', and the ratios under their documented names."""
 
     ours: dict[str, float] = field(default_factory=dict)
     peers: dict[str, dict[str, float]] = field(default_factory=dict)
     ratios: dict[str, float] = field(default_factory=dict)
 
     def compare(self, name: str, peer: str, figures: dict[str, float]) -> None:
-        """Takes a peer's milliseconds (`b32_ms`) down, and its ratios to ours, at every budget, as `name_b32…`."""
+        """Records a peer's milliseconds (`b32_ms`), and its ratios to ours at every budget as `name_b32…`."""
         self.peers[peer] = figures
         for figure in figures:
             if figure.endswith("_ms"):
@@ -77,8 +90,8 @@ class Figures:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.partitions", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="200,000 vectors instead of a million")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--quick", action="store_true", help="200,000 vectors instead of a million; no bounds on speed")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and ratios there (JSON)")
     options = parser.parse_args(arguments)
     count = 200_000 if options.quick else 1_000_000
     figures = Figures()
@@ -93,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(ratios: dict[str, float], *, is_speed_binding: bool) -> bool:
-    """Prints the ratios; whether all bounds hold that are meant for so many vectors."""
+    """Prints the ratios; returns whether all bounds hold that apply to this number of vectors."""
     print("ratios, theirs ÷ ours where a peer is named:")
     broken = set()
     for name, value in ratios.items():
@@ -108,7 +121,7 @@ def _tell(ratios: dict[str, float], *, is_speed_binding: bool) -> bool:
 
 
 def bound_of(name: str) -> tuple[float, float] | None:
-    """Between what a ratio must be, where that was promised."""
+    """Returns the lower and upper bound of a ratio; None if it has none."""
     if name == "resident_bytes_vs_ledger":
         return 1 - LEDGER_TOLERANCE, 1 + LEDGER_TOLERANCE
     least = (RIGHT | FAST).get(name)
@@ -136,7 +149,7 @@ def _synthetic(folder: Path, count: int, figures: Figures) -> None:
 
 
 def _ours(folder: Path, questions: Vectors, truth: np.ndarray, int8_bytes: int) -> dict[str, float]:
-    """The store at every budget, then what it gives back."""
+    """Measures the store at every budget, and what it frees."""
     ledger, found = Ledger(), dict[str, float]()
     with _told("our partitions"):
         opening = partition_library.open_store(folder, DIMENSIONS, ledger)
@@ -156,7 +169,7 @@ def _ours(folder: Path, questions: Vectors, truth: np.ndarray, int8_bytes: int) 
 
 
 def _residency(store: PartitionStore, ledger: Ledger, search: Callable[[], object]) -> dict[str, float]:
-    """How far the ledger is from the system's own figure when all is read and when it is given back."""
+    """Compares the ledger with RSS when all partitions are resident, and after they are freed."""
     store.set_budget_bytes(0)
     empty, empty_rss = ledger.held_bytes("ram", "index"), _rss()
     store.set_budget_bytes(2 * store.index_bytes)
@@ -182,7 +195,7 @@ def _flat_peers(rows: Vectors, questions: Vectors, truth: np.ndarray, figures: F
             try:
                 search = make(rows)
             except ModuleNotFoundError as error:
-                print(f" left out: {error.name} is not installed (pip install -e '.[bench]')", file=sys.stderr, end="")
+                print(f" left out: {error.name} is missing (pip install -e '.[bench]')", file=sys.stderr, end="")
                 continue
             found = {f"b{batch}_ms": ms for batch, ms in timed(search, questions, 3).items()}
             figures.compare(name, peer, found | {"recall": recall(search(questions, LIMIT), truth)})
@@ -211,9 +224,9 @@ def _lance_peers(folder: Path, questions: Vectors, truth: np.ndarray, figures: F
 
 
 def _real(folder: Path, count: int, figures: Figures) -> None:
-    """Recall on 100,000 vectors around those of SQuAD's paragraphs, asked with its questions."""
+    """Measures recall on 100,000 vectors around embeddings of SQuAD's paragraphs, with SQuAD's questions."""
     if not SQUAD.is_file():
-        print(f"No real embeddings: {SQUAD} is not there.", file=sys.stderr)
+        print(f"Real embeddings are left out: {SQUAD} does not exist.", file=sys.stderr)
         return
     with _told(f"{count} embeddings"):
         paragraphs, questions = _embedded(count)
@@ -228,7 +241,7 @@ def _real(folder: Path, count: int, figures: Figures) -> None:
 
 
 def _embedded(count: int) -> tuple[Vectors, Vectors]:
-    """Paragraphs and questions of SQuAD, by our own embedder."""
+    """Returns our embedder's vectors of SQuAD's paragraphs and questions."""
     from engine.config import EmbedderSettings
     from engine.embedder import Embedder, resolve
     from tests.bench.squad import read_squad
@@ -248,7 +261,7 @@ def _embedded(count: int) -> tuple[Vectors, Vectors]:
 
 
 def searching(store: PartitionStore) -> Search:
-    """The store as a function like those of the peers."""
+    """Returns the store's search with the peers' signature."""
     return lambda questions, limit: partition_library.row_numbers(store.search(questions, limit), limit)
 
 
@@ -257,7 +270,7 @@ def one_by_one(search: Search, questions: Vectors) -> Vectors:
 
 
 def timed(search: Search, questions: Vectors, repeats: int, batches: Sequence[int] = BATCHES) -> dict[int, float]:
-    """Median milliseconds by the number of questions asked together; other questions each time."""
+    """Returns median milliseconds by the number of questions per call; each call has different questions."""
     medians = {}
     for batch in batches:
         search(questions[:batch], LIMIT)
@@ -272,12 +285,12 @@ def timed(search: Search, questions: Vectors, repeats: int, batches: Sequence[in
 
 
 def recall(found: np.ndarray, truth: np.ndarray) -> float:
-    """Which share of the true rows was found, over all questions."""
+    """Returns the share of the true rows that was found, over all questions."""
     return float(np.mean([len(set(f) & set(t)) / len(t) for f, t in zip(found.tolist(), truth.tolist(), strict=True)]))
 
 
 def gathered(blocks: Iterator[Vectors], count: int) -> Vectors:
-    """The blocks one below the other, without holding them twice."""
+    """Concatenates the blocks without holding them twice."""
     rows = np.empty((count, DIMENSIONS), np.float32)
     start = 0
     for block in blocks:
@@ -287,7 +300,7 @@ def gathered(blocks: Iterator[Vectors], count: int) -> Vectors:
 
 
 def _rss() -> int:
-    """What is in use; not what Python and the C allocator keep for the next time."""
+    """Returns RSS after freeing what Python and the C allocator hold unused."""
     gc.collect()
     trim_heap()
     return int(psutil.Process().memory_info().rss)
@@ -295,7 +308,7 @@ def _rss() -> int:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Says on stderr what is going on and how long it took: the whole takes minutes."""
+    """Prints a step and its duration to stderr; a whole run takes minutes."""
     start = time.monotonic()
     print(f"  {what} …", file=sys.stderr, end="", flush=True)
     yield

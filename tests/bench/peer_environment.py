@@ -1,6 +1,6 @@
-"""An environment of their own for peers whose dependencies disagree with ours, on top of the one that runs the bench.
+"""Python environments for peers whose dependencies conflict with ours, layered on the one that runs the bench.
 
-Its packages come first and ours, torch above all, lie behind them, so both sides compute with the same libraries.
+The peer's packages come first on the path, and ours follow: both sides use the same torch and other libraries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFAULT_FOLDER = ROOT / "build" / "bench-peers"
 
 
 def python(folder: Path, packages: Sequence[str], imports: Sequence[str]) -> Path | None:
-    """The interpreter in `folder` that has `packages`, made if need be; None, with the reason told, if it cannot be."""
+    """Returns a Python with `packages` in `folder`, created if needed; on failure, prints why and returns None."""
     interpreter = folder / "bin" / "python"
     if not interpreter.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -28,13 +28,13 @@ def python(folder: Path, packages: Sequence[str], imports: Sequence[str]) -> Pat
         return interpreter
     command = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
-        print(f"{', '.join(packages)} could not be installed; the peers are left out.", file=sys.stderr)
+        print(f"{', '.join(packages)} could not be installed, so these peers are not measured.", file=sys.stderr)
         return None
     return interpreter
 
 
 def environment() -> dict[str, str]:
-    """Ours, such that our packages are found, nothing is fetched and nobody is told."""
+    """Returns our environment variables, with our packages on the path and without downloads and telemetry."""
     return {
         **untuned(),
         "PYTHONPATH": str(ROOT),

@@ -1,4 +1,4 @@
-"""The process of a peer: it runs as long as its block, and ends with whoever started it."""
+"""Runs a peer as a child process for the length of a block; it is killed if the bench dies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO
 from engine import THREAD_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
-# Becomes its argument after asking Linux (prctl 1 is PR_SET_PDEATHSIG) to be killed when its parent is.
+# Becomes its argument after asking Linux to be killed with its parent (prctl 1 is PR_SET_PDEATHSIG).
 _TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 
 
@@ -25,9 +25,9 @@ def running(
     stderr: int | IO[bytes] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Started in the repository's root, so that it finds our modules; killed at the end of the block.
+    """Starts a process in the repository's root, so that it can import our modules; kills it at the end of the block.
 
-    `environment`: None for that of peers (`untuned`).
+    `environment` None is that of peers (`untuned`).
     """
     if sys.platform == "linux":
         command = [sys.executable, "-c", _TIED, *command]
@@ -37,10 +37,10 @@ def running(
         yield process
     finally:
         process.kill()
-        # Closes the pipes too.
+        # Also closes the pipes.
         process.communicate()
 
 
 def untuned() -> dict[str, str]:
-    """The environment of this process, without what the engine has set in it for its own threads."""
+    """Returns the environment of this process without the engine's settings for its own threads."""
     return {name: value for name, value in os.environ.items() if name not in THREAD_SETTINGS}

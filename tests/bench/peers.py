@@ -1,8 +1,11 @@
-"""Peers for the benches of generation: llama-server, built from the very source our own llama.cpp was built from.
+"""Builds llama-server, the peer of the generation benches, from the same source as our own llama.cpp.
 
-The source distribution of llama-cpp-python on PyPI carries llama.cpp whole. The same release as the one installed is
-fetched, its `llama-server` is compiled once with the flags of the wheel (Release, for this processor, OpenMP), and kept
-in a cache folder: both sides then differ in nothing but what is measured. `python -m tests.bench.peers` does only that.
+    python -m tests.bench.peers [--peers FOLDER]
+
+The source distribution of llama-cpp-python on PyPI contains llama.cpp. This downloads the release that is installed,
+compiles its `llama-server` once with the same flags (Release, for this processor, with OpenMP) and keeps it in a cache
+folder, so that both sides differ only in what is measured. It needs CMake and a C++ compiler, half a gigabyte, and ten
+minutes on four cores. Run as a program, it does only that and prints the path; exit code 1 if it fails.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ CMAKE_FLAGS = (
     "-DLLAMA_BUILD_APP=OFF",
     "-DLLAMA_BUILD_TOOLS=ON",
     "-DLLAMA_BUILD_SERVER=ON",
-    # Its web page would be fetched while it is built.
+    # The web interface would be downloaded during the build.
     "-DLLAMA_BUILD_UI=OFF",
     "-DLLAMA_USE_PREBUILT_UI=OFF",
 )
@@ -50,26 +53,26 @@ _SYSTEM_NEEDS = Path(__file__).resolve().parents[2] / "packaging" / "system_need
 
 
 class PeerFailed(Exception):
-    """A peer could not be built, started or asked; the message is a sentence and what to look at."""
+    """A peer could not be built, started or queried; the message is a sentence and says where to look."""
 
 
 def default_folder() -> Path:
-    """Where peers and models of the benches are kept between runs."""
+    """Returns the folder that keeps peers and bench models between runs."""
     override = os.environ.get(FOLDER_VARIABLE)
     return Path(override) if override else platformdirs.user_cache_path("ragdoll-bench", appauthor=False)
 
 
 def llama_server(folder: Path) -> Path:
-    """The program, built if need be: ten minutes on four cores, and half a gigabyte.
+    """Returns the program, built if needed: ten minutes on four cores, half a gigabyte.
 
     Raises:
-        PeerFailed: A tool is missing, the source cannot be fetched, or it does not compile.
+        PeerFailed: A tool is missing, the source cannot be downloaded, or it does not compile.
     """
     binary = built(folder)
     if binary.exists():
         return binary
     if shutil.which("cmake") is None:
-        raise PeerFailed("llama-server is built by CMake, which is not installed: install cmake and a C++ compiler.")
+        raise PeerFailed("llama-server is built by CMake, which is not installed. Install cmake and a C++ compiler.")
     release, place = _release(), _place(folder)
     place.mkdir(parents=True, exist_ok=True)
     if not (place / "source").is_dir():
@@ -80,41 +83,41 @@ def llama_server(folder: Path) -> Path:
         for command in build_commands(place, os.cpu_count() or 1):
             made = subprocess.run(command, stdout=lines, stderr=subprocess.STDOUT, env=_environment(), check=False)
             if made.returncode:
-                raise PeerFailed(f"{TARGET} could not be compiled; {log} says why.")
+                raise PeerFailed(f"{TARGET} could not be compiled; see {log}.")
     return binary
 
 
 def built(folder: Path) -> Path:
-    """Where the program is once it was built."""
+    """Returns the path of the program, whether it was built or not."""
     return _place(folder) / "build" / "bin" / TARGET
 
 
 def _place(folder: Path) -> Path:
-    # A flag may hold paths.
+    # A flag may contain paths.
     all_flags = [*_chosen_flags(), *_processor_flags().split()]
     flags = [re.sub(r"[^a-z0-9]+", "_", flag.removeprefix("-D").removeprefix("-m").lower()) for flag in all_flags]
     return folder / "-".join(["llama.cpp", _release(), *flags])
 
 
 def _chosen_flags() -> list[str]:
-    """Those with which ours was compiled for a graphics card as well (packaging/README.md)."""
+    """Returns the CMake flags with which our library was compiled for a graphics card (packaging/README.md)."""
     return shlex.split(os.environ.get("CMAKE_ARGS", ""))
 
 
 def _environment() -> dict[str, str]:
-    """That of compilers."""
+    """Returns the environment for the compilers."""
     flags = _processor_flags()
     return os.environ | {name: f"{os.environ.get(name, '')} {flags}" for name in ("CFLAGS", "CXXFLAGS") if flags}
 
 
 @cache
 def _processor_flags() -> str:
-    """Those that ours was compiled with on this processor (packaging/system_needs.py)."""
+    """Returns the flags for this processor with which our library was compiled (packaging/system_needs.py)."""
     spec = importlib.util.spec_from_file_location("system_needs", _SYSTEM_NEEDS)
     assert spec is not None
     assert spec.loader is not None
     needs = importlib.util.module_from_spec(spec)
-    # Its dataclasses look for it there.
+    # Its dataclasses look the module up there.
     sys.modules.setdefault("system_needs", needs)
     spec.loader.exec_module(needs)
     return str(needs.known_to_compiler(needs.flags_for_llama()))
@@ -133,22 +136,22 @@ def build_commands(place: Path, jobs: int) -> list[list[str]]:
 
 
 def _fetch(release: str, place: Path) -> None:
-    """Puts the llama.cpp of that release into `place`/source."""
-    _told(f"fetching the source of {PACKAGE} {release}")
+    """Downloads llama.cpp of that release to `place`/source."""
+    _told(f"downloading the source of {PACKAGE} {release}")
     with tempfile.TemporaryDirectory(dir=place) as name:
         work = Path(name)
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         command += ["--no-binary", ":all:", "--dest", str(work), f"{PACKAGE}=={release}"]
         if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
-            raise PeerFailed(f"The source of {PACKAGE} {release} could not be fetched from the package index.")
+            raise PeerFailed(f"The source of {PACKAGE} {release} could not be downloaded from the package index.")
         with tarfile.open(next(work.glob("*.tar.gz"))) as archive:
             archive.extractall(work, members=vendored(archive), filter="data")
-        # Last, so that a folder named `source` is always a whole one.
+        # Moved last, so that a folder named `source` is always complete.
         (next(work.glob("*/")) / Path(*_VENDORED)).replace(place / "source")
 
 
 def vendored(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The members of the source distribution that are llama.cpp's."""
+    """Yields the members of the source distribution that belong to llama.cpp."""
     return (member for member in archive if Path(member.name).parts[1:3] == _VENDORED)
 
 
@@ -157,22 +160,22 @@ def _told(what: str) -> None:
 
 
 def add_folder_option(parser: argparse.ArgumentParser) -> None:
-    """`--peers FOLDER`, the same for every bench."""
-    told = f"where peers and models are kept (or ${FOLDER_VARIABLE}; default: the user's cache)"
+    """Adds `--peers FOLDER`, the same for every bench."""
+    told = f"where peers and models are kept (default: ${FOLDER_VARIABLE} or the user's cache)"
     parser.add_argument("--peers", type=Path, metavar="FOLDER", default=default_folder(), help=told)
 
 
 def add_options(parser: argparse.ArgumentParser, alone: str) -> None:
-    """`--peers FOLDER`, and `--no-peers`, with which only what `alone` says is measured."""
+    """Adds `--peers FOLDER` and `--no-peers`, whose help is `alone`."""
     parser.add_argument("--no-peers", action="store_true", help=alone)
     add_folder_option(parser)
 
 
 def run_beside(options: argparse.Namespace, measure: Callable[[argparse.Namespace, Path | None], bool]) -> int:
-    """Has a bench measure beside llama-server, unless that is not wanted: its exit code.
+    """Runs a bench with llama-server, if that is wanted, and returns its exit code.
 
-    A quick run builds nothing: it says so and goes on without. Where `measure` finds a bound broken, the code is 1, but
-    for a quick run, which binds nothing; it is 2 where a peer failed.
+    A quick run does not build the server: it prints so and measures without it. The code is 1 if `measure` finds a
+    bound broken, except in quick runs; it is 2 if a peer failed.
     """
     try:
         is_kept = measure(options, _wanted_server(options))
@@ -187,8 +190,8 @@ def _wanted_server(options: argparse.Namespace) -> Path | None:
         return None
     if options.quick and not built(options.peers).exists():
         print(
-            f"{TARGET} has not been built, so nothing is measured beside it: "
-            "`python -m tests.bench.peers` builds it, once and in ten minutes on four cores.",
+            f"{TARGET} has not been built, so it is not measured: "
+            "`python -m tests.bench.peers` builds it once, in ten minutes on four cores.",
             file=sys.stderr,
         )
         return None

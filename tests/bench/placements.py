@@ -1,14 +1,15 @@
-"""What the planner decides for consumer machines, from headers alone, and how long it takes to decide.
+"""The planner's decisions for typical consumer machines, from model headers alone, and how long deciding takes.
 
     python -m tests.bench.placements [--quick] [--json FILE]
 
-A table: cards of 8, 12 and 24 GB and none, 16, 32 and 64 GB of memory, 3B, 8B, 32B and 70B models in Q4_K_M, each with
-the sentence that people read. The models are files that end behind their headers but for a hole of the weights' size
-(tests/bench/model_headers.py), read as any other. The rates are those of a desktop computer of the middle
-(tests/helpers/machines.py), so what is predicted here is arithmetic and no measurement. Planning is timed in processor
-time; `--quick` times less often. What binds is the least of several runs, since a plan is the same work each time and
-whatever else runs on the processor's core only adds to it; the median is told beside. Exit code 1 when a bound does not
-hold.
+Prints a table for cards of 8, 12 and 24 GB and none, 16, 32 and 64 GB of memory, and 3B, 8B, 32B and 70B models in
+Q4_K_M, with the sentence that users read. The models are sparse files without weights (model_headers.py), read like any
+other. The rates are those of a mid-range desktop computer (tests/helpers/machines.py), so the predictions are
+arithmetic, not measurements, and there is no peer.
+
+Planning is measured in processor time, fifteen times per decision (three with `--quick`). The bound applies to the
+fastest run of the slowest decision, because a plan is the same work each time and other load only adds to it; the
+median is shown as well. Exit code 1 if a decision takes more than 5 ms or a machine gets no placement. Takes seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MOST_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One machine and model; `seconds` is the least that planning took of a processor, `usual_seconds` the median."""
+    """A machine and a model; `seconds` is the least processor time of a decision, `usual_seconds` the median."""
 
     card_gb: int
     memory_gb: int
@@ -52,8 +53,8 @@ class Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.placements", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="time each decision three times instead of fifteen")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--quick", action="store_true", help="three runs per decision instead of fifteen")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there (JSON)")
     chosen = parser.parse_args(arguments)
     all_rows: dict[str, list[Row]] = {}
     shapes = shapes_of_headers()
@@ -68,20 +69,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def shapes_of_headers() -> list[ModelShape]:
-    """What the models' headers tell."""
+    """Returns the shapes of the models, read from their headers."""
     with tempfile.TemporaryDirectory(prefix="ragdoll-bench-") as folder:
         return [read_shape(write_header(Path(folder), header)) for header in HEADERS]
 
 
 def rows(shapes: Sequence[ModelShape], backlog: Backlog, runs: int) -> Iterator[Row]:
-    """Every machine with every model."""
+    """Yields a row for every machine and model."""
     for shape, card, memory in itertools.product(shapes, CARDS_GB, MEMORY_GB):
         placement, taken = timed(machine(card, memory), backlog, shape, runs)
         yield Row(card, memory, shape.name, placement, min(taken), statistics.median(taken))
 
 
 def timed(hardware: Hardware, backlog: Backlog, shape: ModelShape, runs: int) -> tuple[Placement, list[float]]:
-    """The decision as the application makes it, and the processor time of each run; the first one only warms up."""
+    """Returns the decision as the application makes it, and the processor time of each run after a warm-up."""
     planner, demand = ProfiledPlanner(lambda: DESKTOP), wanted(shape, parallel_answers=16)
     placement, taken = planner.placed(hardware, backlog, demand), []
     for _ in range(runs):
@@ -92,9 +93,9 @@ def timed(hardware: Hardware, backlog: Backlog, shape: ModelShape, runs: int) ->
 
 
 def show(title: str, table: Sequence[Row]) -> None:
-    """A line for each machine, with the sentence."""
+    """Prints a line per machine and model, with the sentence."""
     print(f"{title}:")
-    print(f"  {'card':>5} {'memory':>7} {'model':>6} {'first word':>11}  what is told")
+    print(f"  {'card':>5} {'memory':>7} {'model':>6} {'first word':>11}  sentence")
     for row in table:
         card = f"{row.card_gb} GB" if row.card_gb else "none"
         first_word = f"{row.placement.prediction.ttft_s:.1f} s"
@@ -102,7 +103,7 @@ def show(title: str, table: Sequence[Row]) -> None:
 
 
 def figures_of(table: Sequence[Row]) -> dict[str, float]:
-    """What all of them have in common."""
+    """Returns figures over all rows."""
     return {
         "decisions": len(table),
         "slowest_s": max(row.seconds for row in table),
@@ -114,7 +115,7 @@ def figures_of(table: Sequence[Row]) -> dict[str, float]:
 
 
 def rates_of(all_rows: dict[str, list[Row]]) -> dict[str, float]:
-    """Tokens per second, by backlog and machine."""
+    """Returns tokens per second by backlog, machine and model."""
     return {
         f"tokens_per_s/{name}/{row.card_gb}gb/{row.memory_gb}gb/{row.model}": row.placement.prediction.tokens_per_s
         for name, table in all_rows.items()

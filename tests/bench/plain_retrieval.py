@@ -1,6 +1,6 @@
-"""Retrieval and prompt as people put them together: sentence-transformers, LanceDB's nearest neighbours, a template.
+"""Typical retrieval and prompt of small applications: sentence-transformers, LanceDB's nearest neighbours, a template.
 
-The table is the application's own, with LanceDB's own index of the vectors where they are many.
+It searches the application's own table, with LanceDB's index of the vectors where it has one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from engine.config import EmbedderSettings
 from engine.embedder import resolve
 from engine.partitions.opening import TABLE
 
-# The codes of the index find candidates, and their vectors say which are the best, as LanceDB recommends it.
+# The index's codes select candidates, which are rescored by their vectors, as LanceDB recommends.
 _REFINE_FACTOR = 10
 
 
 class PlainRetrieval:
-    """An embedding model and a table, both open as long as the process lives."""
+    """An embedding model and a table, both open for the lifetime of the process."""
 
     def __init__(self, table_folder: Path, num_threads: int) -> None:
         import lancedb
@@ -32,7 +32,7 @@ class PlainRetrieval:
         self._has_index = any("vector" in index.columns for index in self._table.list_indices())
 
     def passages(self, question: str, count: int) -> list[str]:
-        """The nearest chunks, the nearest first."""
+        """Returns the nearest chunks, nearest first."""
         vector = self._embedder.encode(question, normalize_embeddings=True, show_progress_bar=False)
         query = self._table.search(vector, "vector", query_type="vector").distance_type("dot")
         if self._has_index:
@@ -42,7 +42,7 @@ class PlainRetrieval:
 
 
 def plain_prompt(question: str, passages: Sequence[str]) -> str:
-    """The instructions and the form that our side has, in the markup of the bench models."""
+    """Returns a prompt with our side's instructions and form, in the chat template of the bench models."""
     instructions = resources.text("prompts/answer.txt").strip()
     evidence = "".join(f"[{number}] {text}\n\n" for number, text in enumerate(passages, start=1))
     return (

@@ -1,7 +1,7 @@
-"""What the engine's own plans say of steps: how much of the layers one reads with so many answers, before a load comes.
+"""How much of the layers a step with several answers streams, according to the engine's plans; for the simulator. Pure.
 
-More answers at once take more room for keys and values, which is that of layers, so more is read in each step. The
-bench may have measured no such step; the planner knows it all the same. Pure.
+More answers at once need more KV cells, which leaves less memory for layers, so each step streams more. The planner
+knows this without a measurement.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Placed: TypeAlias = Callable[[Hardware, Backlog, Demand], Placement]
 def planned_steps(
     placed: Placed, profile: Profile, hardware: Hardware, backlog: Backlog, demand: Demand, here: Placement
 ) -> Planned:
-    """Of each number of answers that a processor gives at once.
+    """Returns streamed bytes for each number of answers that a processor writes at once.
 
     Args:
-        placed: Plans.
-        profile: How fast the machine is.
-        hardware: What of it is free.
-        backlog: How long questions and answers were that came one at a time; how many are there is not looked at.
+        placed: The planner.
+        profile: The machine's measured speeds.
+        hardware: What of the machine is free.
+        backlog: Lengths of questions and answers that came one at a time; their number is ignored.
         demand: What competes for memory.
-        here: Where everything lay meanwhile.
+        here: The placement at that time.
     """
     streamed_bytes = []
     for size in range(1, MOST_AT_ONCE + 1):
-        # Whoever comes under a load comes while others are there, and has cells kept for it (frames.py).
+        # Under a load, questions overlap, so cells are reserved for them (frames.py).
         load = replace(backlog, waiting=size - 1, running=1, overlaps=True)
         wanted = replace(demand, parallel_answers=max(demand.parallel_answers, size))
         streamed_bytes.append(homes_of(demand.shape, placed(hardware, load, wanted)).streamed_bytes)

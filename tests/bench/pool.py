@@ -1,29 +1,31 @@
-"""Several models in one engine, more than fit: how long a switch takes, and how many tokens come in time.
+"""Several models that do not fit into memory together: the time of a switch, and the share of tokens in time.
 
     python -m tests.bench.pool [--quick] [--json FILE] [--only NAME…] [--peers FOLDER] [--no-peers] [--disk-rate MB]
 
-Every side is a process in a control group of its own. What it may hold beside what its process holds without any model
-is the same for all sides; the models' files are in nobody's memory when it begins.
+Every side is a process in a control group of its own. All sides may hold the same amount beside what their process
+holds without a model, and no model file is in the page cache at the start. There are two parts:
 
-- `switch`: two models that do not fit together, each with running answers behind long prompts. Ours: both are asked at
-  once, and the pool tells of each switch how long leaving took, and how long it was until the first step of the model
-  that came, beyond what such a step takes. Beside it `reloading`, with the same classes and the same texts: free
-  context and model, load the other, make a context, and read prompts and what was written again. llama.cpp repacks its
-  weights as it does by itself: left where the file is mapped, they make it take three times as long within the
-  limit. Then two chats, one with each model: which share of their tokens somebody gets who reads at the TPOT target's
-  pace from the first one on.
-- `goodput`: seven models, of which two fit together, asked for as Zipf has it by a Poisson process, with lengths of the
-  Azure conversations of 2023. A token is in time when it is there by the question's arrival + TTFT target + its place
-  × TPOT target. Beside ours `router`: llama-server as a router (`--models-dir`, `--models-max`: as many as fit), from
-  the same llama.cpp. Questions come at a share of the rate at which one of its servers answers them one by one, which
-  is measured first: so there is time to compute, and what is short are places for models. On each side every model has
-  written two tokens before.
+- `switch`: two models that do not fit together, each with running answers to long prompts. Ours answers both at once;
+  the pool reports for each switch the time for one model to leave, and the time until the other has computed its first
+  step, beyond a normal step. The peer `reloading` uses the same classes and texts: it frees context and model, loads
+  the other model, creates a context, and reads prompts and written text again. Its weights are repacked, which is
+  llama.cpp's default: left as mapped pages, they make it three times slower within the limit. Then two chats, one per
+  model, are answered at the same time (ours only).
+- `goodput`: seven models, of which two fit together. Questions come by a Poisson process, models by Zipf's law, and
+  lengths from the Azure conversations of 2023. A token is in time if it arrives by the question's arrival + TTFT target
+  + its position × TPOT target. The peer `router` is llama-server as a router of the same llama.cpp (`--models-dir`,
+  with `--models-max` as many as fit). The rate of questions is a multiple of what one of its servers answers one by
+  one, which is measured first. Each side has generated two tokens with every model before the load.
 
-Ratios: `unload_load`, their mean seconds of a switch ÷ ours; `router_goodput`, our goodput ÷ theirs (the median of all
-seeds). Beside them stands `tpot_met_two_chats`, a share.
+Ratios (lower bounds in brackets):
 
-Exit code 1 when a bound does not hold, or nothing was measured of it; `--quick` (smaller models, shorter prompts, one
-short load) binds nothing. It is 2 where memory cannot be limited, or there is no trace.
+- `unload_load`: mean seconds of a switch by reloading ÷ ours (10).
+- `router_goodput`: our tokens in time ÷ the router's, the median over the seeds (1.5).
+- `tpot_met_two_chats`: no ratio, but the share of the two chats' tokens that arrive at the pace of the TPOT target,
+  counted from the first token (.95).
+
+Exit code 1 if a bound does not hold or was not measured, 2 if memory cannot be limited or the trace is missing;
+`--quick` (smaller models, shorter prompts, one short load, within five minutes) checks no bounds.
 """
 
 from __future__ import annotations
@@ -72,29 +74,29 @@ from tests.bench.side_process import Limit, SideProcess
 PARTS = ("switch", "goodput")
 NUM_MODELS = 7
 SLOTS = 4
-# Of roles and of what a question begins with.
+# Words of roles, and of what introduces a question.
 MARKUP = "system user assistant Question"
-# Of the room of one of the router's servers, with its weights, cells and buffers.
+# As a multiple of the memory of one of the router's servers, with its weights, cells and buffers.
 MODELS_THAT_FIT = 2.5
-# Of two models' contexts: what is computed in, beside the cells.
+# Compute buffers of two models' contexts, beside their cells.
 BUFFER_BYTES = 48 * 2**20
-# Of what one model takes: with less, it would not even be there by itself.
+# As a multiple of one model's file: with less, it could not even be loaded alone.
 MODEL_ROOM = 1.15
-# More than any machine of the bench is asked for.
+# More than any machine of this bench needs.
 _PLENTY = 64 * 2**30
-# Until then everything is waited for.
+# A time until which everything is waited for.
 _LONG_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Texts of each of two models that are written at while they switch."""
+    """Texts of each of the two models that are written while the models switch."""
 
     at_once: int
     prompt_tokens: int
     answer_tokens: int
     switches: int
-    # Of the peer, between two switches.
+    # Steps of the peer between two switches.
     steps: int
 
     @property
@@ -104,7 +106,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`load_share`: the rate of the load ÷ that at which one of the router's servers can answer."""
+    """`load_share`: the rate of the load ÷ that of one of the router's servers answering one by one."""
 
     pair: Shape
     running: Running
@@ -127,8 +129,8 @@ FULL = Size(
     pooled=LEAN,
     scale=Scale(prompt_divisor=4, answer_divisor=2, most=1500),
     targets=Targets(ttft_s=10.0, tpot_s=0.25),
-    # Its servers answer several questions of one model at once, and so more than one by one. At 1 the router had .84 of
-    # its tokens in time, at 1.5 a third: below, there is little to gain for anybody.
+    # The router answers several questions of one model at once, and so more than one by one. At 1.0, 84 % of its tokens
+    # were in time, at 1.5 a third: at lower rates, there is little to gain for any side.
     load_share=1.5,
     seconds=300.0,
     calibrating=24,
@@ -142,7 +144,7 @@ SMALL = Size(
     pooled=LEANER,
     scale=Scale(prompt_divisor=16, answer_divisor=4, most=500),
     targets=Targets(ttft_s=2.0, tpot_s=0.1),
-    # Where the router has about half of its tokens in time: below that it leaves little to gain.
+    # At this rate, about half of the router's tokens are in time; lower rates leave little to gain.
     load_share=0.75,
     seconds=40.0,
     calibrating=12,
@@ -152,7 +154,7 @@ SMALL = Size(
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is asked, and until when somebody waits for it."""
+    """Questions, and the time until which answers are waited for."""
 
     asked: tuple[Asked, ...]
     until_s: float
@@ -167,7 +169,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What one of the router's servers takes, and how many questions a second it answers one after the other."""
+    """Memory of one of the router's servers, and the number of questions per second that it answers one by one."""
 
     alone_bytes: int
     num_bytes: int
@@ -176,7 +178,7 @@ class Server:
 
 @dataclass
 class Bench:
-    """What is measured, and what was found so far."""
+    """What is measured, and the results so far."""
 
     size: Size
     home: Path
@@ -192,7 +194,7 @@ class Bench:
     ours: list[list[Reply]] = field(default_factory=list)
     our_switches: list[Switch] = field(default_factory=list)
     router: list[list[Reply]] = field(default_factory=list)
-    # What the router said where it took no question, or ended its answer.
+    # The router's messages for questions that it refused or answers that it aborted.
     refused: list[str] = field(default_factory=list)
     server: Server | None = None
 
@@ -206,7 +208,7 @@ class Bench:
             self.measure_goodput()
 
     def measure_switches(self) -> None:
-        """And then the two chats, by the same engine."""
+        """Measures switches, then the two chats with the same engine."""
         running, tokens = self.size.running, self.size.chat_tokens
         chats = [Asked(words(32, random.Random(model)), model, 0.0, tokens) for model in range(2)]
         targets = self.size.chat_targets
@@ -231,12 +233,12 @@ class Bench:
         self.reloading = [Switch.heard(one) for one in heard["switches"]]
 
     def measure_router(self) -> None:
-        """First one of its servers, by which the load is made."""
+        """Measures one of its servers first, which determines the load."""
         with self._router(NUM_MODELS, _PLENTY) as side:
             alone_bytes = side.settled["held_bytes"]
             side.ask(warms=[0])
             per_second = self._rate_of(side)
-            # With all of its slots in use it touches all that it ever will.
+            # Uses all slots, so that the server touches all memory that it ever will.
             full = questions([0.0] * 2 * SLOTS, 1, self._lengths, seed=0)
             side.ask(**Load(tuple(full), _LONG_S).told())
             self.server = Server(alone_bytes, side.ask()["held_bytes"] - alone_bytes, per_second)
@@ -249,7 +251,7 @@ class Bench:
             self.refused += heard["refused"]
 
     def _rate_of(self, side: SideProcess) -> float:
-        """Questions a second, one after the other."""
+        """Measures questions per second, answered one by one."""
         asked = questions([0.0] * self.size.calibrating, 1, self._lengths, seed=0)
         with told("one server of the router"):
             replies = [side.ask(**Load((one,), _LONG_S).told())["replies"][0] for one in asked]
@@ -268,13 +270,13 @@ class Bench:
 
     @cached_property
     def _alone_bytes(self) -> int:
-        """What our engine holds without any model."""
+        """Measures what our engine holds without any model."""
         with told("the engine alone"), self._engine((), _PLENTY, self._pair_tokens, self.size.targets) as side:
             return int(side.settled["held_bytes"])
 
     @property
     def _room_of_pair(self) -> int:
-        """One of them, and the cells of both: so the other has none."""
+        """Returns room for one model and the cells of both, so that the other model does not fit."""
         cells = 2 * self.size.running.tokens * self.size.pair.kv_bytes_per_token
         return int(MODEL_ROOM * self.pair[0].stat().st_size) + cells + BUFFER_BYTES
 
@@ -289,7 +291,7 @@ class Bench:
 
     @property
     def _slot_tokens(self) -> int:
-        """A question, its answer, and what is said around them."""
+        """Returns the tokens of a question, its answer and the template around them."""
         return -(-(self.size.scale.most + 256) // 256) * 256
 
     def _running(self) -> list[dict[str, Any]]:
@@ -349,7 +351,7 @@ class Bench:
     def _side(
         self, module: str, settings: Mapping[str, Any], models: Sequence[Path], room: int
     ) -> Iterator[SideProcess]:
-        """One whose process says what it holds before it has a model, and then has so much room more."""
+        """Starts a side; its limit is what it reports to hold without a model, plus `room`."""
         with SideProcess.started(f"tests.bench.{module}", settings, Limit(_PLENTY, self.parent)) as alone:
             limit = Limit(alone.settled["held_bytes"] + room, self.parent)
         forget_all(models)
@@ -364,12 +366,12 @@ def forget_all(models: Sequence[Path]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("pool", __doc__, quick="smaller models and one short load, within five minutes")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="measure only these")
-    peers.add_options(parser, alone="measure only our own switches and chats")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="measure only these parts")
+    peers.add_options(parser, alone="measure only our own switches and chats, without reloading and router")
     add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
     if not CONVERSATIONS.exists():
-        print(f"There is no trace at {CONVERSATIONS}.", file=sys.stderr)
+        print(f"The trace is missing: {CONVERSATIONS} does not exist.", file=sys.stderr)
         return 2
     return within_group(_beside_peers, options)
 
@@ -384,27 +386,27 @@ def _measure(options: argparse.Namespace, parent: Group, binary: Path | None) ->
     try:
         bench.run(options.only)
     except PeerFailed:
-        # What was found until then took minutes.
+        # Reports results that took minutes to measure.
         tell(bench, options.json, bounds)
         raise
     return tell(bench, options.json, bounds)
 
 
 def prepared(size: Size, folder: Path, parent: Group, binary: Path | None, has_peers: bool) -> Bench:
-    # As real models have them: what stands around a question would else be as long as the question.
+    # Whole words, as in real models' vocabularies: otherwise the template would be as long as the question.
     known = words_of([resources.text(f"prompts/{name}.txt") for name in ("answer", "answer_short")] + [MARKUP])
-    with told("writing the models, unless they are there"):
+    with told("writing the models, unless they exist"):
         pair = [bench_model(folder, size.pair, known, SEED + number) for number in range(2)]
-        # The router has all models of a folder.
+        # A folder of its own, because the router serves all models of a folder.
         pooled_folder = folder / f"pool-{size.pooled.name}-with-words"
         pooled = [bench_model(pooled_folder, size.pooled, known, SEED + number) for number in range(NUM_MODELS)]
-    with told("measuring how fast this machine is"):
+    with told("measuring the machine's speed"):
         profile = measured(Profile(), folder, pair[0])
     return Bench(size, folder / "pool-home", profile, pair, pooled, binary, has_peers, parent)
 
 
 def tell(bench: Bench, file: Path | None, bounds: Mapping[str, float]) -> bool:
-    """Shows and writes what was found; whether the bounds hold, and all of `bounds` were measured."""
+    """Prints and writes the results; returns whether the bounds hold and all of `bounds` were measured."""
     ours, others, named = found(bench)
     report.show("pool", ours, others)
     if file is not None:
@@ -416,7 +418,7 @@ def tell(bench: Bench, file: Path | None, bounds: Mapping[str, float]) -> bool:
 
 
 def found(bench: Bench) -> tuple[dict[str, float], dict[str, dict[str, float]], dict[str, float]]:
-    """Our figures, those of the peers, and the ratios by their names."""
+    """Returns our figures, the peers', and the ratios under their documented names."""
     ours, others, named = switch_figures(bench.switches), dict[str, dict[str, float]](), dict[str, float]()
     if bench.reloading:
         others["reloading"] = switch_figures(bench.reloading)
@@ -440,7 +442,7 @@ def found(bench: Bench) -> tuple[dict[str, float], dict[str, dict[str, float]], 
 
 
 def _of_load(loads: Sequence[Sequence[Reply]], targets: Targets) -> dict[str, float]:
-    """Of one side: the median of all seeds, figure by figure."""
+    """Returns one side's figures, each the median over the seeds."""
     every = [{**load_figures(load, targets), "models_at_once": models_at_once(load)} for load in loads]
     return {name: statistics.median(one[name] for one in every if name in one) for name in every[0]}
 

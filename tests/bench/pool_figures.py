@@ -1,4 +1,4 @@
-"""What the bench of the pool makes of what its sides told: switches, tokens in time and in pace, ratios; all pure."""
+"""Figures of the pool bench: switches, tokens in time and at pace, ratios; pure functions of the sides' reports."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any, Self
 
 from tests.bench.serving_figures import busy_seconds
 
-# At least.
+# Lower bounds.
 BOUNDS = {"unload_load": 10.0, "router_goodput": 1.5, "tpot_met_two_chats": 0.95}
-# What each part of the bench measures of these, and what of it without any peer.
+# What each part of the bench measures of these, and what is measured without a peer.
 _OF_PART = {"switch": ("unload_load", "tpot_met_two_chats"), "goodput": ("router_goodput",)}
 _OURS_ALONE = ("tpot_met_two_chats",)
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """How soon people want an answer to begin, and how soon after a token the next one, in seconds."""
+    """Time to first token and time per output token that users expect, in seconds."""
 
     ttft_s: float
     tpot_s: float
 
     def due_s(self, arrival_s: float, place: int) -> float:
-        """When the token at that place of an answer, the first at 0, is to be there."""
+        """Returns the deadline of an answer's token; the first is at position 0."""
         return arrival_s + self.ttft_s + place * self.tpot_s
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What became of a question: when it came, how many tokens it was to get, and when each of them came."""
+    """Results of a question: its arrival, the number of tokens wanted, and the time of each token."""
 
     model: int
     arrival_s: float
@@ -39,15 +39,15 @@ class Reply:
 
     @property
     def ttft_s(self) -> float | None:
-        """None where it never began."""
+        """Returns the time to first token; None if there is none."""
         return self.token_s[0] - self.arrival_s if self.token_s else None
 
     def num_in_time(self, targets: Targets) -> int:
-        """Tokens by their deadline, which counts from when the question came."""
+        """Returns the number of tokens by their deadline, which counts from the question's arrival."""
         return sum(at <= targets.due_s(self.arrival_s, place) for place, at in enumerate(self.token_s))
 
     def num_in_pace(self, tpot_s: float) -> int:
-        """Tokens that came as soon after the first one as somebody who reads them wants the next."""
+        """Returns the number of tokens that arrive at reading pace, counted from the first token."""
         return sum(at <= self.token_s[0] + place * tpot_s for place, at in enumerate(self.token_s))
 
     def told(self) -> dict[str, Any]:
@@ -60,9 +60,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Another model takes over: seconds until one has left, and from then until the other has computed its first step.
+    """A switch of models: seconds until one has left, and then until the other has computed its first step.
 
-    `in_s` is beyond what such a step takes where the model is there.
+    `in_s` is beyond what such a step takes when the model is in memory.
     """
 
     out_s: float
@@ -82,36 +82,36 @@ class Switch:
 
 
 def goodput(replies: Sequence[Reply], targets: Targets) -> float:
-    """The share of all tokens that were wanted which came by their deadline."""
+    """Returns the share of all wanted tokens that arrived by their deadline."""
     return sum(reply.num_in_time(targets) for reply in replies) / sum(reply.wanted for reply in replies)
 
 
 def promised(parts: Sequence[str], has_peers: bool) -> dict[str, float]:
-    """The bounds of what is measured in these parts."""
+    """Returns the bounds of what is measured in these parts."""
     names = [name for part in parts for name in _OF_PART[part] if has_peers or name in _OURS_ALONE]
     return {name: BOUNDS[name] for name in names}
 
 
 def over_peer(ours: Sequence[Reply], theirs: Sequence[Reply], targets: Targets) -> float:
-    """Our tokens in time ÷ theirs of the same load; of who has none in time one is counted."""
+    """Returns our tokens in time ÷ theirs under the same load; a peer without any counts as having one."""
     our, their = (sum(reply.num_in_time(targets) for reply in replies) for replies in (ours, theirs))
     return our / max(1, their)
 
 
 def tpot_met(replies: Sequence[Reply], tpot_s: float) -> float:
-    """The share of all tokens that were wanted which came in pace with their answer's first."""
+    """Returns the share of all wanted tokens that arrived at reading pace."""
     return sum(reply.num_in_pace(tpot_s) for reply in replies) / sum(reply.wanted for reply in replies)
 
 
 def horizon_s(arrivals: Sequence[tuple[float, int]], targets: Targets) -> float:
-    """When the last token of all is due, for questions that come at these moments for so many tokens."""
+    """Returns when the last token of all is due, for questions with these arrivals and answer lengths."""
     return max(targets.due_s(arrival_s, wanted - 1) for arrival_s, wanted in arrivals)
 
 
 def token_times(told: Sequence[tuple[float, int]], num_tokens: int) -> tuple[float, ...]:
-    """When each token came, of a text that was told in pieces: when each was, and its characters.
+    """Returns the time of each token of a text that was streamed in pieces of known times and lengths.
 
-    As many pieces as tokens are one each; else tokens are taken to be equally long.
+    As many pieces as tokens are one token each; otherwise tokens are assumed to be equally long.
     """
     total = sum(length for _, length in told)
     if len(told) == num_tokens or not total:
@@ -124,7 +124,7 @@ def token_times(told: Sequence[tuple[float, int]], num_tokens: int) -> tuple[flo
 
 
 def switch_figures(switches: Sequence[Switch]) -> dict[str, float]:
-    """Nothing where there was none."""
+    """Returns figures of switches; empty without any."""
     if not switches:
         return {}
     seconds = [switch.seconds for switch in switches]
@@ -139,7 +139,7 @@ def switch_figures(switches: Sequence[Switch]) -> dict[str, float]:
 
 
 def load_figures(replies: Sequence[Reply], targets: Targets) -> dict[str, float]:
-    """Of one side under the load."""
+    """Returns one side's figures under the load."""
     begun = [reply.ttft_s for reply in replies if reply.ttft_s is not None]
     return {
         "goodput": goodput(replies, targets),
@@ -150,9 +150,9 @@ def load_figures(replies: Sequence[Reply], targets: Targets) -> dict[str, float]
 
 
 def models_at_once(replies: Sequence[Reply]) -> float:
-    """How many models somebody waits for or reads, on the average from the first question to the last token.
+    """Returns the mean number of models with open questions, from the first question to the last token.
 
-    Of an answer that is not whole somebody waits for more until then.
+    A question whose answer is incomplete stays open until the end.
     """
     begin = min(reply.arrival_s for reply in replies)
     end = max(max((reply.arrival_s, *reply.token_s)) for reply in replies)

@@ -1,7 +1,7 @@
-"""The load of the bench of the pool: questions for several models, when each comes, and how long it and its answer are.
+"""The load of the pool bench: questions for several models, their arrivals and lengths.
 
-They come by a Poisson process, the models as Zipf has it: one for half as many as the one before it, a third, and so
-on. Lengths are those of the Azure conversations of 2023, to scale.
+Questions come by a Poisson process. The models follow Zipf's law: the second is asked half as often as the first, the
+third a third as often, and so on. Lengths are those of the Azure conversations of 2023, scaled down.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Self
 
 from tests.bench.azure import Length
 
-# One token each with the bench models, whose vocabulary has them with the space before them.
+# Single tokens of the bench models, whose vocabulary has them with their leading space.
 WORDS = tuple(f"{consonant}{vowel}" for consonant in "bcdfghjklmnpqrstvwxyz" for vowel in "aeiou")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question to the model of that number: when it comes, in seconds from the beginning, and what is written."""
+    """A question to a model: its text, its arrival in seconds from the start, and the length of its answer."""
 
     text: str
     model: int
@@ -35,7 +35,7 @@ class Asked:
 
 
 def arrivals(per_second: float, seconds: float, seed: int) -> Iterator[float]:
-    """The moments of a Poisson process, up to so many seconds."""
+    """Yields the times of a Poisson process, up to `seconds`."""
     random_ = random.Random(seed)
     at = random_.expovariate(per_second)
     while at < seconds:
@@ -44,7 +44,7 @@ def arrivals(per_second: float, seconds: float, seed: int) -> Iterator[float]:
 
 
 def questions(moments: Sequence[float], num_models: int, lengths: Sequence[Length], seed: int) -> list[Asked]:
-    """A question for each moment; the first model is the most popular one."""
+    """Returns a question for each time; the first model is the most popular."""
     random_ = random.Random(seed)
     weights = shares(num_models)
     asked = []
@@ -55,11 +55,11 @@ def questions(moments: Sequence[float], num_models: int, lengths: Sequence[Lengt
 
 
 def shares(num_models: int) -> list[float]:
-    """Of all questions, by Zipf's law."""
+    """Returns each model's share of the questions, by Zipf's law."""
     weights = [1 / rank for rank in range(1, num_models + 1)]
     return [weight / sum(weights) for weight in weights]
 
 
 def words(count: int, random_: random.Random) -> str:
-    """A text of so many tokens."""
+    """Returns a text of `count` tokens."""
     return " ".join(random_.choices(WORDS, k=count))

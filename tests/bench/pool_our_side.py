@@ -1,11 +1,11 @@
-"""Our engine with several models: questions name the model that is to answer, and the pool has the models come and go.
+"""Our engine with several models: each question names its model, and the pool swaps models in and out.
 
-Run as a side (side_process.py). Settings: `home`, the engine's folders; `models`; `num_threads`; `max_context` tokens
-of an answer with its prompt, `at_once` of them; `ttft_s` and `tpot_s`, the targets. Quotes answer some long questions
-first, so that searching takes all that it ever will, and then each model a short one, so that all are open. Asked with
-`asked` questions it submits each when it comes, and tells when each of its tokens came, up to `until_s`, and of each
-switch. Asked with `switches`, it has the answers to `running` questions written all at once until there were so many
-switches, and tells of these. Asked nothing, it says what it holds.
+Runs as a side (side_process.py). Settings: `home`, the engine's folders; `models`; `num_threads`; `max_context` tokens
+of an answer with its prompt, `at_once` of them; `ttft_s` and `tpot_s`, the targets. First some long questions are
+answered with quotes, so that searching has allocated all it ever will, then each model answers a short one, so that all
+are open. A request with `asked` questions submits each at its arrival, and returns the time of each token up to
+`until_s` and all switches. A request with `switches` answers the `running` questions all at once until that many
+switches, and returns them. An empty request returns the bytes held.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tests.bench.sampled import sampled
 from tests.bench.serving_turns import Clock
 from tests.bench.side_process import Said, group_of, serve
 
-# Nothing is found for what is asked: the library is empty.
+# Finds nothing, because the library is empty.
 FIRST_QUESTION = "ba"
 _MAX_ENDING_SECONDS = 60.0
 
@@ -50,7 +50,7 @@ News = Switch | TokensGenerated | AnswerEnded
 
 @dataclass(slots=True)
 class Open:
-    """A question, and what was told of its answer by now: when, and how many characters."""
+    """A question, and the pieces of its answer so far: their times and lengths in characters."""
 
     asked: Asked
     arrival_s: float
@@ -60,14 +60,14 @@ class Open:
 
     @property
     def reply(self) -> Reply:
-        """A token for each piece of an answer that was not waited for to its end."""
+        """Returns the reply; in an answer that was cut off, each piece counts as a token."""
         num_tokens = len(self.told) if self.num_tokens is None else self.num_tokens
         times = token_times(self.told, num_tokens)
         return Reply(self.asked.model, self.arrival_s, self.asked.answer_tokens, times)
 
 
 class OurPoolSide:
-    """An engine that is open; `close` closes it."""
+    """An open engine; `close` closes it."""
 
     def __init__(self, settings: Said, group: Group) -> None:
         self._group, self._models = group, settings["models"]
@@ -77,7 +77,7 @@ class OurPoolSide:
             self.engine = undo.enter_context(Engine(Home.under(Path(settings["home"]))))
             self.engine.change_settings(
                 {
-                    # What words of a question say of files would confine its search.
+                    # Words of a question that look like file names would restrict its search.
                     "retrieval.reads_filters": False,
                     "generation.num_threads": settings["num_threads"],
                     "generation.max_context": settings["max_context"],
@@ -86,7 +86,7 @@ class OurPoolSide:
                     "generation.tpot_target_seconds": settings["tpot_s"],
                 }
             )
-            # Libraries and embedder first: what they take is known then, and no plan gives it to a model.
+            # Loads libraries and embedder first, so that their memory is known and no plan gives it to a model.
             self.engine.use_model(None)
             self.engine.ask_many(_long_questions(settings["max_context"], 2 * settings["at_once"]), model=NO_MODEL)
             for model in self._models:
@@ -95,7 +95,7 @@ class OurPoolSide:
             self._closing = undo.pop_all()
 
     def answer(self, asked: Sequence[Asked], until_s: float) -> tuple[list[Reply], list[Switch]]:
-        """All questions, each submitted when it comes; what comes later than `until_s` is not waited for."""
+        """Submits each question at its arrival, and cancels what has not ended by `until_s`."""
         self._begin()
         waiting = deque(asked)
         while (waiting or self._has_open) and self._clock.now() < until_s:
@@ -106,7 +106,7 @@ class OurPoolSide:
         return [one.reply for one in self._open.values()], self._switches
 
     def switch(self, running: Sequence[Asked], num_switches: int) -> list[Switch]:
-        """Has all of them written at once until there were so many switches, or all are written."""
+        """Answers all questions at once until `num_switches` switches, or until all are answered."""
         self._begin()
         for one in running:
             self._submit(one)
@@ -143,7 +143,7 @@ class OurPoolSide:
         self.engine.submit(Question(question_id, asked.text, sampling=sampling, model=self._models[asked.model]))
 
     def _hear(self, until_s: float) -> None:
-        """Takes in what happened, waiting for something no longer than that."""
+        """Handles the next event, waiting for it no longer than until `until_s`."""
         try:
             news, at = self._heard.get(timeout=max(0.0, until_s - self._clock.now()))
         except queue.Empty:

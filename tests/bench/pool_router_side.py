@@ -1,13 +1,13 @@
-"""llama-server as a router: a server of its own for each model that is asked for, and the least recently used one ends.
+"""llama-server as a router: it starts a server per requested model and ends the least recently used one.
 
-Run as a side (side_process.py); router and servers are children, so all share the limit. Settings: `binary`; `folder`
-of the models and their `names`; `most` of them loaded at a time; `num_threads`, `num_slots`, `slot_tokens` and
-`is_repacked` of each server. Asked with `warms`, it has each of these models write two tokens, one after the other;
-asked with `asked`, it hands each question over when it comes, again where it was refused, and tells when each of its
-tokens came, up to `until_s`, and how often one was refused. Asked nothing, it says what it holds.
+Runs as a side (side_process.py); router and servers are child processes, so all share the limit. Settings: `binary`;
+`folder` of the models and their `names`; `most` of them loaded at a time; `num_threads`, `num_slots`, `slot_tokens` and
+`is_repacked` of each server. A request with `warms` has each of these models generate two tokens in turn. A request
+with `asked` submits each question at its arrival, retries refused ones, and returns the time of each token up to
+`until_s` and the refusals. An empty request returns the bytes held.
 
-A router ends no server that is writing, and starts the models that wait in the order in which they were asked for. It
-refuses a question whose model it is just ending.
+The router ends no server that is generating, and starts waiting models in the order of their requests. It refuses a
+question whose model it is just ending.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ RETRY_SECONDS = 0.1
 
 
 class RouterSide:
-    """A router that is running; `close` ends it."""
+    """A running router; `close` ends it."""
 
     def __init__(self, settings: Said, group: Group) -> None:
         from llama_cpp import Llama
 
         self._group, self._names = group, settings["names"]
         folder = Path(settings["folder"])
-        # All models have the same words.
+        # All models have the same vocabulary.
         self._vocabulary: Any = Llama(str(folder / f"{self._names[0]}.gguf"), vocab_only=True, verbose=False)
         options = ServerOptions(
             num_cells=settings["num_slots"] * settings["slot_tokens"],
             num_threads=settings["num_threads"],
             num_slots=settings["num_slots"],
-            # It would end with its server, and take the room of another model until then.
+            # The cache would be lost with its server, and take memory from another model until then.
             cache_mib=0,
             is_repacked=settings["is_repacked"],
         )
-        # Its servers share the cores. With threads that spin for 3 ms while they wait, as they do by themselves, they
-        # would keep each other from computing.
+        # The servers share the cores. With GOMP's default, idle threads would spin for 3 ms and keep other servers from
+        # computing.
         os.environ["GOMP_SPINCOUNT"] = "1000"
         with ExitStack() as undo:
             started = LlamaServer.routing(Path(settings["binary"]), folder, settings["most"], options)
@@ -64,7 +64,7 @@ class RouterSide:
             self._server.complete(self._tokens(Asked("ba", model, 0.0, 2)), 2, model=self._names[model])
 
     def answer(self, asked: Sequence[Asked], until_s: float) -> list[Reply]:
-        """All questions, each handed over when it comes; nobody waits for what comes later than that."""
+        """Submits each question at its arrival; nothing is waited for after `until_s`."""
         clock, times, self.refused = Clock(), [list[float]() for _ in asked], list[str]()
         prompts = [self._tokens(one) for one in asked]
         pool = ThreadPoolExecutor(len(asked))

@@ -1,9 +1,9 @@
-"""A model at a time, as applications switch: free one and its context, load the other, and read its texts again.
+"""One model at a time, as applications switch: free it and its context, load the other, and read its texts again.
 
-Run as a side (side_process.py), with the classes that our engine is made of and nothing else of it. Settings:
-`models`; `num_threads`; `num_cells` and `num_sequences` of a context. Asked with `texts`, those of each model, it
-writes at them in turn, so many `steps` of all texts of a model and then the other's, and tells of each of so many
-`switches`. Asked nothing, it says what it holds.
+Runs as a side (side_process.py), with our engine's classes for model and context and nothing else of it. Settings:
+`models`; `num_threads`; `num_cells` and `num_sequences` of a context. A request with the `texts` of each model writes
+them in turn, `steps` steps of all texts of one model and then of the other, and returns the times of `switches`
+switches. An empty request returns the bytes held.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Text = list[int]
 
 
 class UnloadSide:
-    """One of some models, or none, loaded at a time."""
+    """At most one of several models, loaded."""
 
     def __init__(self, settings: Said, group: Group) -> None:
         self._group = group
@@ -38,7 +38,7 @@ class UnloadSide:
         )
 
     def switch(self, texts: Sequence[list[Text]], steps: int, num_switches: int) -> list[Switch]:
-        """Writes at the texts of each model in turn."""
+        """Writes the texts of each model in turn."""
         switches, out_s = list[Switch](), 0.0
         for number in range(num_switches + 1):
             place = number % len(self._paths)
@@ -75,7 +75,7 @@ class Loaded:
         self._closing.close()
 
     def read(self, texts: Sequence[Text]) -> None:
-        """Reads all texts, and has the next token of each."""
+        """Reads all texts and appends the next token of each."""
         for batch in batches([len(text) for text in texts], N_BATCH):
             ends = [(text, end) for text, _, end in batch if end == len(texts[text])]
             stretches = [
@@ -88,7 +88,7 @@ class Loaded:
                     texts[text].append(self._likeliest(row + end - start - 1))
 
     def step(self, texts: Sequence[Text]) -> float:
-        """One token more of each, and what it took."""
+        """Appends a token to each text; returns the seconds."""
         begun = time.perf_counter()
         rows = self._context.decode([Stretch(n, len(text) - 1, text[-1:], 1) for n, text in enumerate(texts)])
         for text, token in zip(texts, map(self._likeliest, rows), strict=True):
@@ -100,7 +100,7 @@ class Loaded:
 
 
 def batches(lengths: Sequence[int], room: int) -> Iterator[list[tuple[int, int, int]]]:
-    """Texts of these lengths in batches of at most so many tokens: the text, and from where to where."""
+    """Yields batches of at most `room` tokens; each entry is a text with start and end."""
     batch, left = list[tuple[int, int, int]](), room
     for text, length in enumerate(lengths):
         start = 0

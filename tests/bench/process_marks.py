@@ -1,4 +1,4 @@
-"""What a process has read, written and waited for so far: taken twice, the difference is what happened in between."""
+"""Counters of what a process has read, written and waited for; the difference of two is what happened in between."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from tests.bench.confined import Group
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Counted since the process began, in bytes of the disk and in times.
+    """Counters since the process started: bytes on disks, and events.
 
-    A major fault is a page that a thread had to wait for because it was in no memory. `limit_hits` is 0 where the
-    process is in no group.
+    A major page fault is one that had to wait for the disk. `limit_hits` is 0 for a process in no group.
     """
 
     read_bytes: int
@@ -27,13 +26,13 @@ class Marks:
 
 
 def take(group: Group | None) -> Marks:
-    """Those of this process now, and of the group it is in."""
+    """Returns the counters of this process now, and of its group."""
     read_bytes, written_bytes = bytes_of(Path("/proc/self/io").read_text())
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
     return Marks(read_bytes, written_bytes, faults, group.usage().limit_hits if group is not None else 0)
 
 
 def bytes_of(text: str) -> tuple[int, int]:
-    """What /proc/<pid>/io says was read from disks and written to them, by all threads."""
+    """Returns bytes read from and written to disks by all threads, from /proc/<pid>/io."""
     found = dict(line.split(": ", 1) for line in text.splitlines() if line)
     return int(found["read_bytes"]), int(found["write_bytes"])

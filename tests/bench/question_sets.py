@@ -1,6 +1,6 @@
 """The question sets of the retrieval bench in one form: documents as files with neutral names, questions with gold.
 
-Data, read from the shared data: SQuAD 1.1 (Rajpurkar et al., CC BY-SA 4.0), XQuAD (Artetxe et al., CC BY-SA 4.0),
+Sources, from the shared data: SQuAD 1.1 (Rajpurkar et al., CC BY-SA 4.0), XQuAD (Artetxe et al., CC BY-SA 4.0),
 COVID-QA (Möller et al., Apache-2.0), Cranfield 1400 (Cleverdon).
 """
 
@@ -17,13 +17,13 @@ from typing import Literal
 
 from tests.bench.squad import DEPTHS, figures
 
-# Cranfield's judgements run from 1 (a complete answer) to 4 (of minimal interest).
+# Cranfield's judgements range from 1 (a complete answer) to 4 (minimal interest).
 _CRANFIELD_GAIN = {1: 4, 2: 3, 3: 2, 4: 1}
 
 
 @dataclass(frozen=True, slots=True)
 class SetQuestion:
-    """`gains` says by document how much it is worth, 1 where there is no grading; `answers` are gold words."""
+    """`gains` maps relevant documents to their relevance grade, 1 in ungraded sets; `answers` are gold answers."""
 
     text: str
     gains: Mapping[int, int]
@@ -32,7 +32,7 @@ class SetQuestion:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """`groups[i]` are the documents that belong together with document i (one article), itself included."""
+    """`groups[i]` is the article that document i belongs to."""
 
     name: str
     documents: tuple[str, ...]
@@ -41,15 +41,15 @@ class QuestionSet:
     is_graded: bool = False
 
     def first(self, count: int) -> QuestionSet:
-        """The first `count` documents and the questions about them."""
+        """Returns the first `count` documents and the questions about them."""
         return self._of(range(min(count, len(self.documents))))
 
     def last(self, count: int) -> QuestionSet:
-        """The last `count` documents and the questions about them."""
+        """Returns the last `count` documents and the questions about them."""
         return self._of(range(max(0, len(self.documents) - count), len(self.documents)))
 
     def of_half(self, which: Literal["first", "second"]) -> tuple[SetQuestion, ...]:
-        """The questions about one half of the articles: the first is for fitting, the second for reporting."""
+        """Returns the questions about one half of the articles: the first is for fitting, the second for reporting."""
         middle = (self.groups[-1] + 1) / 2
         is_first = [all(self.groups[number] < middle for number in one.gains) for one in self.questions]
         return tuple(
@@ -69,7 +69,7 @@ class QuestionSet:
         )
 
     def write(self, folder: Path) -> list[Path]:
-        """One text file for each document; its name says nothing."""
+        """Writes one text file per document, with a name that gives no hint."""
         folder.mkdir(parents=True, exist_ok=True)
         files = [folder / f"{number:04}.txt" for number in range(len(self.documents))]
         for file, text in zip(files, self.documents, strict=True):
@@ -78,7 +78,7 @@ class QuestionSet:
 
 
 def read_paragraphs(name: str, file: Path) -> QuestionSet:
-    """A set in SQuAD's form: every distinct paragraph is a document, its article is its group."""
+    """Reads a set in SQuAD's format: each distinct paragraph is a document, its article is its group."""
     index: dict[str, int] = {}
     groups: list[int] = []
     questions: list[SetQuestion] = []
@@ -93,7 +93,7 @@ def read_paragraphs(name: str, file: Path) -> QuestionSet:
 
 
 def unanswered(squad: QuestionSet, file: Path) -> QuestionSet:
-    """SQuAD 2.0's questions without an answer about the same paragraphs."""
+    """Returns SQuAD 2.0's unanswerable questions about the same paragraphs."""
     second = read_paragraphs("SQuAD 2.0", file)
     number_of = {text: number for number, text in enumerate(squad.documents)}
     moved = []
@@ -109,7 +109,7 @@ def sample(questions: Sequence[SetQuestion], count: int, seed: int) -> list[SetQ
 
 
 def read_cranfield(folder: Path) -> QuestionSet:
-    """Abstracts and queries; a query without a judged abstract is left out, and so is an empty abstract's text."""
+    """Reads abstracts and queries, without empty abstracts and queries that have no relevant abstract."""
     text = (folder / "cran.all.1400.xml").read_text(encoding="utf-8")
     documents: list[str] = []
     number_of: dict[str, int] = {}
@@ -124,7 +124,7 @@ def read_cranfield(folder: Path) -> QuestionSet:
         if document in number_of and int(grade) in _CRANFIELD_GAIN:
             gains.setdefault(int(query), {})[number_of[document]] = _CRANFIELD_GAIN[int(grade)]
     titles = re.findall(r"<title>(.*?)</title>", (folder / "cran.qry.xml").read_text(encoding="utf-8"), re.DOTALL)
-    # Judgements count the queries by their order in the file, not by the number that is written there.
+    # Judgements number the queries by their order in the file, not by the number in it.
     questions = tuple(
         SetQuestion(" ".join(title.split()), gains[order]) for order, title in enumerate(titles, 1) if gains.get(order)
     )
@@ -132,7 +132,7 @@ def read_cranfield(folder: Path) -> QuestionSet:
 
 
 def ranking_figures(rankings: Sequence[Sequence[int]], asked: Sequence[SetQuestion]) -> dict[str, float]:
-    """R@1, R@5, R@10 and MRR of the first right document; nDCG@10 as well. Documents that come twice take one place."""
+    """Returns R@1, R@5, R@10 and MRR of the first relevant document, and nDCG@10; duplicates take one place."""
     first_right = [
         [0 if number in one.gains else 1 for number in dict.fromkeys(found)]
         for found, one in zip(rankings, asked, strict=True)
@@ -145,7 +145,7 @@ def ranking_figures(rankings: Sequence[Sequence[int]], asked: Sequence[SetQuesti
 
 
 def _ndcg(ranking: Sequence[int], gains: Mapping[int, int]) -> float:
-    """Discounted gain of the first ten, of the most that there could be."""
+    """Returns nDCG@10: the discounted gain of the first ten ÷ the ideal one."""
     depth = max(DEPTHS)
     ideal = sorted(gains.values(), reverse=True)[:depth]
     best = sum(gain / math.log2(rank + 1) for rank, gain in enumerate(ideal, start=1))

@@ -1,7 +1,8 @@
-"""Answers for the bench of drafting: real paragraphs as numbered tokens, answers that quote them, and others.
+"""Answers for the drafting bench: real paragraphs as numbered tokens, answers that quote them, and others that do not.
 
-A model of random weights says nothing, so its tokens are given: words are numbered as they come, and what recurs in
-the tokens is what recurs in the text. Without the shared data, sentences are made of words as frequent as English ones.
+A model of random weights writes nothing meaningful, so its tokens are given: words are numbered by first appearance,
+and repetitions in the text become repetitions in the tokens. Without the shared data, sentences consist of made-up
+words with English frequencies.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import numpy as np
 from tests.bench.squad import read_squad
 
 SQUAD = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "qa" / "squad" / "dev-v1.1.json"
-# A vocabulary has short words whole, and long ones in pieces.
+# Vocabularies contain short words whole and long ones in pieces.
 _PIECE = re.compile(r"\w{1,6}|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?]) ")
-# Of what is quoted by which answer.
+# Determines which answer quotes what.
 SEED = 11
 Sentence = tuple[int, ...]
 Paragraph = tuple[Sentence, ...]
@@ -28,7 +29,7 @@ Paragraph = tuple[Sentence, ...]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A prompt, what of it can be quoted, and the answer whose tokens are given; () lets the model write freely."""
+    """A prompt, what of it can be quoted, and the answer's tokens; an empty answer lets the model sample freely."""
 
     prompt: tuple[int, ...]
     quotable: tuple[int, ...]
@@ -36,7 +37,7 @@ class Recorded:
 
 
 class Library:
-    """Paragraphs to be read and quoted, and prose from elsewhere."""
+    """Paragraphs to read and quote, and prose from other paragraphs."""
 
     def __init__(self, tokens: range, seed: int) -> None:
         self._pick = random.Random(seed)
@@ -48,7 +49,7 @@ class Library:
         ]
 
     def quoting(self, num_tokens: int, num_passages: int = 5) -> Recorded:
-        """An answer that leads over to a sentence of a passage with a few words of its own, again and again."""
+        """Returns an answer that alternates a few words of its own with a sentence of a passage."""
         passages = self._paragraphs_of(num_passages)
         long_ones = [sentence for passage in passages for sentence in passage if len(sentence) >= 20]
         answer: list[int] = []
@@ -58,12 +59,12 @@ class Library:
         return Recorded(self._prompt(passages), _flat(passages), tuple(answer[:num_tokens]))
 
     def prose(self, num_tokens: int, num_passages: int = 5) -> Recorded:
-        """An answer in words of its own: sentences from paragraphs that are not among the passages."""
+        """Returns an answer that quotes nothing: sentences from paragraphs outside the passages."""
         passages = self._paragraphs_of(num_passages)
         return Recorded(self._prompt(passages), _flat(passages), self._prose(num_tokens))
 
     def free(self, num_passages: int = 5) -> Recorded:
-        """A question alone: the model writes what it likes."""
+        """Returns a prompt without an answer: the model samples freely."""
         passages = self._paragraphs_of(num_passages)
         return Recorded(self._prompt(passages), _flat(passages))
 
@@ -91,7 +92,7 @@ def _numbered(text: str, numbers: dict[str, int], tokens: range) -> Iterator[int
 
 
 def _made_up(seed: int) -> Iterator[str]:
-    """Paragraphs whose words are as frequent as English ones are (Zipf's law)."""
+    """Yields paragraphs whose words follow English frequencies (Zipf's law)."""
     words = np.random.default_rng(seed).zipf(1.2, size=400 * 120) % 20_000
     for paragraph in words.reshape(400, 120):
         yield ". ".join(" ".join(f"w{word}" for word in sentence) for sentence in paragraph.reshape(5, 24)) + "."

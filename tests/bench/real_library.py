@@ -1,6 +1,6 @@
-"""Real documents as our chunker cuts them: passages with those that follow them, and the texts they were cut from.
+"""Real documents as our chunker cuts them: passages with their successors, and the texts they were cut from.
 
-Stretches of the texts stand for answers that quote their sources: which passages a span comes from is then known.
+Stretches of the texts stand for answers that quote their sources, so that the source passages of each span are known.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from tests.helpers.shared_data import SHARED_DATA
 DOCUMENTS = SHARED_DATA / "docs"
 SUFFIXES = (".md", ".txt", ".epub", ".html")
 SEED = 20_240_308
-# A passage with at least so much of a span's word triples is where the span comes from.
+# A passage with at least this share of a span's word trigrams is a source of the span.
 _SOURCE_SHARE = 0.5
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A document as one stretch of text, with the place of each of its tokens."""
+    """A document's text with the offsets of its tokens."""
 
     text: str
     offsets: tuple[tuple[int, int], ...]
 
     def between(self, start: int, end: int) -> str:
-        """The text of tokens `start`…`end`."""
+        """Returns the text of tokens `start` to `end`, exclusive."""
         return self.text[self.offsets[start][0] : self.offsets[end - 1][1]]
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Chunks document by document: `followers[i]` is the chunk after i in the same document, None at its end.
+    """Chunks, document by document; `followers[i]` is the chunk after i in the same document, or None.
 
     `texts` and `files` are those of the documents.
     """
@@ -58,7 +58,7 @@ class Library:
 
 
 def read_library(num_chunks: int) -> Library:
-    """A seeded choice of distinct documents with so many chunks; none is more than a sixth of them."""
+    """Returns a seeded choice of distinct documents with `num_chunks` chunks; none has more than a sixth of them."""
     spec, limits = resolve(EmbedderSettings()), LibrarySettings()
     assert spec.tokenizer_file is not None
     tokenizer = Tokenizer.from_file(str(spec.tokenizer_file))
@@ -99,7 +99,7 @@ def _chunks_of(pool: ParserPool, file: Path, tokenizer: Path, limits: LibrarySet
 
 
 def whole_text(chunks: Sequence[Chunk]) -> str:
-    """The document's text put together again, without what neighbouring chunks repeat."""
+    """Joins a document's chunks into its text again, without their overlaps."""
     parts, page, end = list[str](), chunks[0].page, chunks[0].start
     for chunk in chunks:
         if chunk.page != page:
@@ -115,13 +115,13 @@ def _text(tokenizer: Tokenizer, text: str) -> Text:
 
 
 def is_source(text: str, span: str) -> bool:
-    """Whether a passage holds at least half of a span's word triples."""
+    """Returns whether a passage contains at least half of a span's word trigrams."""
     wanted = triples(span)
     return bool(wanted) and len(wanted & triples(text)) >= _SOURCE_SHARE * len(wanted)
 
 
 def source_finder(chunks: Sequence[str]) -> Callable[[str], set[int]]:
-    """A function from a span of text to the passages that hold at least half of its word triples."""
+    """Returns a function from a span of text to the passages with at least half of its word trigrams."""
     holders: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, chunk in enumerate(chunks):
         for triple in triples(chunk):
@@ -136,6 +136,6 @@ def source_finder(chunks: Sequence[str]) -> Callable[[str], set[int]]:
 
 
 def triples(text: str) -> set[tuple[str, ...]]:
-    """All triples of neighbouring words, whatever their case."""
+    """Returns all word trigrams, ignoring case."""
     words = _WORD.findall(text.lower())
     return set(zip(words, words[1:], words[2:], strict=False))

@@ -1,8 +1,9 @@
-"""Questions over documents that recur: which passages each gets, in which order and with which scores, seeded.
+"""Seeded questions over recurring documents: the passages of each, their order and their scores.
 
-Every question wants four of 200 documents. Popularity follows Zipf's law, its exponent such that so much as RAGCache
-saw in real questions falls on the most popular 3 %: 60 % of all places. Retrieval gives passages in no stable order:
-it depends on the question, not on the document. Tokens are random words of the bench models.
+Every question has four of 200 documents, or a varying number of them. Popularity follows Zipf's law with an exponent
+such that the most popular 3 % take 60 % of the places, as RAGCache observed for real questions. Retrieval returns
+passages in no stable order: it depends on the question, not on the document. Tokens are random words of the bench
+models.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from tests.bench.bench_model import BOS, plain_tokens
 
 SEED = 20_240_418
 DOCUMENTS, DOCUMENT_TOKENS, PER_QUESTION = 200, 256, 4
+# Range of the number of passages, where it varies from question to question.
+FEWEST_PER_QUESTION, MOST_PER_QUESTION = 2, 6
 TOP_DOCUMENTS, TOP_SHARE = 6, 0.6
 INSTRUCTION_TOKENS, QUESTION_TOKENS = 64, 16
-# Scores of passages that are all worth reading lie close together.
+# Passages that are all worth reading have similar scores.
 _BEST_SCORE, _SCORE_SPREAD = 0.75, 0.25
-# When a search of 0.8 s tells of what it has by then, and how many searches have found everything by which stage.
+# When a search of 0.8 s reports intermediate results, and the share of searches whose result is final at each stage.
 STAGE_SECONDS = (0.2, 0.4, 0.6, 0.8)
 SETTLED_BY_STAGE = (0.4, 0.25, 0.2, 0.15)
 _CALIBRATION_QUESTIONS = 2_000
@@ -31,7 +34,7 @@ _CALIBRATION_QUESTIONS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One question: what stands before its passages, they themselves as they were found (best first), and its text."""
+    """A question: the segments before its passages, the passages as found (best first), and its text."""
 
     before: tuple[Segment, ...]
     passages: tuple[Segment, ...]
@@ -40,13 +43,13 @@ class Ask:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The prompt with passages in the order in which they came."""
+        """Returns the prompt with the passages as found."""
         return (*self.before, *self.passages, self.question)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a search has found so many seconds after it began."""
+    """What a search has found after `seconds`."""
 
     seconds: float
     passages: tuple[Segment, ...]
@@ -66,26 +69,33 @@ class Recurring:
 
     @cached_property
     def exponent(self) -> float:
-        """Of Zipf's law, such that the most popular documents get their share of places drawn without repetition."""
+        """Returns the exponent of Zipf's law with which the most popular documents take their share of the places."""
         return zipf_exponent(DOCUMENTS, PER_QUESTION, TOP_DOCUMENTS, TOP_SHARE)
 
     def drawn(self, count: int) -> NDArray[np.int64]:
-        """(count, 4) documents by popularity's rank."""
+        """Returns (count, 4) documents by popularity rank, distinct within a question."""
         return draw(count, DOCUMENTS, PER_QUESTION, self.exponent, SEED)
 
     def top_share(self, count: int) -> float:
-        """Which share of places the most popular 3 % take in the first questions."""
+        """Returns the share of the places that the most popular 3 % take in the first `count` questions."""
         return float((self.drawn(count) < TOP_DOCUMENTS).mean())
 
     def stream(self, count: int) -> Iterator[Ask]:
-        """The questions one after the other; the first ones are the same for any count."""
+        """Yields the questions; the first ones are the same for any count."""
         for number, documents in enumerate(self.drawn(count)):
             yield self._ask(("stream", number), [self._document(int(document)) for document in documents])
 
-    def second_questions(self, number: int, count: int = 2) -> tuple[Ask, ...]:
-        """Over four documents that are in no other question: in one order, the same again, and in another one.
+    def varying(self, count: int) -> Iterator[Ask]:
+        """Yields questions like those of `stream`, each with 2 to 6 passages."""
+        random = np.random.default_rng((SEED, 5))
+        for number, documents in enumerate(draw(count, DOCUMENTS, MOST_PER_QUESTION, self.exponent, SEED + 5)):
+            wanted = documents[: random.integers(FEWEST_PER_QUESTION, MOST_PER_QUESTION + 1)]
+            yield self._ask(("varying", number), [self._document(int(document)) for document in wanted])
 
-        With a larger `count`, a further question in yet another order is the last.
+    def second_questions(self, number: int, count: int = 2) -> tuple[Ask, ...]:
+        """Returns questions over four documents of their own: in one order, in the same again, and in another.
+
+        With a larger `count`, the last is a further question in yet another order.
         """
         documents = [self._document(DOCUMENTS + number * PER_QUESTION + place) for place in range(PER_QUESTION)]
         orders = ((0, 1, 2, 3), (0, 1, 2, 3), (2, 0, 3, 1), (3, 1, 0, 2))[: count + 1]
@@ -96,18 +106,18 @@ class Recurring:
 
     @staticmethod
     def arrivals(count: int, per_second: float) -> list[float]:
-        """Seconds at which so many questions come when nobody waits for anybody: a Poisson process."""
+        """Returns arrival times of a Poisson process, in seconds."""
         gaps = np.random.default_rng((SEED, 4)).exponential(1 / per_second, count)
         return [float(seconds) for seconds in np.cumsum(gaps)]
 
     def turn(self, number: int, history: tuple[Segment, ...]) -> Ask:
-        """A turn of a chat: a passage that is new to it, and a question, after all that was said before."""
+        """Returns a turn of a chat: a new passage and a question, after everything said before."""
         passage = self._document(10 * DOCUMENTS + number)
         ask = self._ask(("turn", number), [passage])
         return Ask(history or ask.before, ask.passages, ask.scores, ask.question)
 
     def searches(self, count: int) -> Iterator[tuple[Ask, Search]]:
-        """Questions with the search that finds their passages: until it has settled, one of them is another."""
+        """Yields questions with the stages of their search: until its result is final, one passage is a wrong one."""
         random = np.random.default_rng((SEED, 3))
         for number, ask in enumerate(self.stream(count)):
             settled = int(random.choice(len(STAGE_SECONDS), p=SETTLED_BY_STAGE))
@@ -132,9 +142,10 @@ class Recurring:
 
 
 def draw(questions: int, documents: int, per_question: int, exponent: float, seed: int) -> NDArray[np.int64]:
-    """(questions, per_question) distinct documents each, by Zipf's law; a larger exponent moves the same draws up.
+    """Returns (questions, per_question) distinct documents by Zipf's law; a larger exponent favours popular documents.
 
-    Gumbel noise on the logarithm of the weights draws without repetition. The order within a question is another draw.
+    Gumbel noise on the logarithms of the weights samples without replacement. The order within a question is drawn
+    separately.
     """
     noise = np.random.default_rng((seed, 1)).gumbel(size=(questions, documents))
     order = np.argsort(-(noise - exponent * np.log(np.arange(1, documents + 1))), axis=1)[:, :per_question]
@@ -143,7 +154,7 @@ def draw(questions: int, documents: int, per_question: int, exponent: float, see
 
 @lru_cache
 def zipf_exponent(documents: int, per_question: int, top: int, share: float) -> float:
-    """The exponent with which the `top` most popular documents take `share` of the places (by bisection)."""
+    """Returns the exponent with which the `top` most popular documents take `share` of the places (by bisection)."""
     low, high = 0.0, 4.0
     for _ in range(20):
         middle = (low + high) / 2

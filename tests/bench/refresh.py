@@ -1,31 +1,32 @@
-"""What looking again while it is written costs a long answer, and what it gains: PipeRAG's refresh in the application.
+"""Cost and gain of retrieving again while a long answer is written (PipeRAG's refresh), in the whole application.
 
     python -m tests.bench.refresh [--quick] [--json FILE] [--peers FOLDER]
 
-The whole engine answers, over real documents: search and embedder on their thread, the step loop on its own. The model
-is a random one of 1B shape that writes what it is told to: stretches of the documents, for which the 128 tokens before
-them are the question. Each answer is written by itself, once for every way of looking again:
+The whole engine answers over real documents: search and embedder on their thread, the step loop on its own. The model
+has a 1B shape and random weights and writes prescribed text: stretches of the documents, with the 128 tokens before a
+stretch as the question. Each of three answers (1,024 tokens) is written alone, once for each refresh policy:
 
-- `none`: the answer rests on the passages that were found for its question.
-- `once`: it is looked again a single time, when it has begun.
-- `ours`: as often and as broadly as the application chooses, while writing goes on.
-- `unbounded`: as `ours`, but reading what was found may take as long as it takes: an answer may be too short for `ours`
-  to earn any passages.
-- `synchronous`: as `ours`, but writing stops at the end of a sentence until the search has ended.
-- `every_<m′>_breadth_<n>`, the grid: every m′ tokens, with the n-th breadth that the index allows (0 is the narrowest),
-  whatever it takes.
+- `none`: only the passages found for the question.
+- `once`: one more search, when the answer has begun.
+- `ours`: as often and as broadly as the application chooses, while writing continues.
+- `unbounded`: as `ours`, but without the limit on the time for reading new passages: an answer may be too short for
+  `ours` to justify any.
+- `synchronous`: as `ours`, but writing pauses at the end of a sentence until the search has ended.
+- `every_<m′>_breadth_<n>`, a grid: every m′ tokens with the index's n-th search breadth (0 is the narrowest), without
+  that limit. Written for the first answer only.
 
-Latency is what the tokens of the answer take, from the first to the last: what is appended is read meanwhile. The
-hidden share is what of all searching went by while the answer was written as fast as without. An answer quotes its
-sources, so recall is the share of its spans (256 characters) whose source was in evidence when they were written.
-A machine shared with others is a tenth faster or slower from one answer to the next, so what is compared is written
-one after the other, several times, and the middle ratio counts; the grid is written for the first answer alone.
-Ratios:
+Latency is the time from an answer's first to its last token, which includes reading new passages. The hidden share is
+the part of all search time in which writing went on at full speed. Recall is the share of the answer's spans (256
+characters) whose source was in evidence when they were written: an answer quotes its sources. A shared machine's speed
+varies by a tenth from one answer to the next, so all policies of an answer are measured one after the other, and the
+median counts. Ratios:
 
-- `hidden_share`: that of `ours` and `unbounded` together.
+- `hidden_share`: of `ours` and `unbounded` together.
 - `none`, `synchronous`: their latency ÷ that of `ours`, the median over the answers.
 
-Exit code 1 when a bound does not hold; `--quick` (a small model, one answer, a smaller grid) binds nothing.
+Lower bounds are in `BOUNDS` (`none`: at most 10 % slower than without refresh). Exit code 1 if one does not hold, 2
+without documents; `--quick` (a small model, one answer, a smaller grid, within five minutes) checks none. There is no
+peer.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from tests.bench.real_library import DOCUMENTS, read_library, source_finder
 from tests.bench.stretches import HasSource, Stretch, found_sources, stretches
 
 QUESTION_PASSAGES = 6
-# What words of a question say of files and dates would confine its search: those of documents mean nothing by it.
+# Words in documents that look like file names or dates would restrict the search.
 SETTINGS = {"retrieval.passages": QUESTION_PASSAGES, "retrieval.reads_filters": False}
 WAYS = {
     "once": RefreshPolicy("once"),
@@ -57,7 +58,7 @@ WAYS = {
     "synchronous": RefreshPolicy("synchronous"),
     "unbounded": RefreshPolicy("periodic", max_cost_share=None),
 }
-# At least. Where an answer is too short to earn passages `synchronous` does what `ours` does, but for chance.
+# Lower bounds. Where an answer is too short for new passages, `synchronous` equals `ours` but for noise.
 BOUNDS = {"hidden_share": 0.9, "none": 1 / 1.10, "synchronous": 0.95}
 
 Write = Callable[[Stretch, RefreshPolicy], AnswerFinished]
@@ -65,7 +66,7 @@ Write = Callable[[Stretch, RefreshPolicy], AnswerFinished]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`intervals` are the m′ of the grid, in tokens; `breadths` its steps."""
+    """`intervals` are the grid's m′ in tokens, `breadths` its n."""
 
     shape: Shape
     chunks: int
@@ -76,13 +77,13 @@ class Size:
 
 
 FULL = Size(ONE_BILLION, chunks=1_500, answers=3, tokens=1024, intervals=(8, 16, 32, 64, 128), breadths=(0, 1))
-# Of the same length: a shorter answer would earn no passages.
+# As long as in a full run: a shorter answer would justify no passages.
 SMALL = Size(QUICK, chunks=300, answers=1, tokens=1024, intervals=(32,), breadths=(0, 1))
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What all answers took and found that were written in one way: seconds of each, else of all together."""
+    """Results of all answers under one policy: seconds of each answer, and sums over all of them."""
 
     latencies: list[float] = field(default_factory=list)
     searching_seconds: float = 0.0
@@ -101,7 +102,7 @@ class Outcome:
         self.found += found_sources(finished.answer, has_source)
 
     def figures(self, way: str) -> dict[str, float]:
-        """Of an answer, on average; what searching took only where there was any."""
+        """Returns figures averaged over the answers; those of searching only if there was any."""
         num_answers = len(self.latencies)
         figures = {f"{way}_latency_s": statistics.fmean(self.latencies)}
         if self.found:
@@ -119,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     peers.add_folder_option(parser)
     options = parser.parse_args(arguments)
     if not DOCUMENTS.is_dir():
-        print(f"There are no documents at {DOCUMENTS}.", file=sys.stderr)
+        print(f"The documents are missing: {DOCUMENTS} does not exist.", file=sys.stderr)
         return 2
     found = _measure(SMALL if options.quick else FULL, options.peers)
     ours = {name: value for way, outcome in found.items() for name, value in outcome.figures(way).items()}
@@ -137,15 +138,15 @@ def _measure(size: Size, folder: Path) -> dict[str, Outcome]:
     model = bench_model(folder, size.shape, vocabulary_of(library))
     asked = list(stretches(library, size.answers, size.tokens))
     sources_of = source_finder(library.chunks)
-    with told("indexing them, unless they are"):
+    with told("indexing them, unless done before"):
         application = Application(folder / f"refresh-{size.chunks}", library.files, model, SETTINGS)
     with application:
 
         def write(stretch: Stretch, policy: RefreshPolicy) -> AnswerFinished:
             return application.write(stretch.question, stretch.text, size.tokens, policy)
 
-        # What is kept of them then takes as many cells as it may, whichever way is first.
-        with told("writing all answers for the first time"):
+        # Fills the KV cache up to its limits, so that it is equally full for every policy.
+        with told("writing all answers once, to warm up"):
             for stretch in asked:
                 write(stretch, WAYS["none"])
         named = compare(write, asked, WAYS, lambda span: bool(sources_of(span)))
@@ -153,7 +154,7 @@ def _measure(size: Size, folder: Path) -> dict[str, Outcome]:
 
 
 def grid(size: Size) -> dict[str, RefreshPolicy]:
-    """All intervals with all breadths, whatever they take."""
+    """Returns the policies for all intervals and breadths."""
     return {
         f"every_{interval}_breadth_{breadth}": RefreshPolicy(
             "periodic", interval=interval, breadth=breadth, max_cost_share=None
@@ -166,7 +167,7 @@ def grid(size: Size) -> dict[str, RefreshPolicy]:
 def compare(
     write: Write, asked: Iterable[Stretch], ways: dict[str, RefreshPolicy], has_source: HasSource
 ) -> dict[str, Outcome]:
-    """Each answer in all ways, one after the other, so that what else the machine does meets all alike."""
+    """Writes each answer under all policies in turn, so that other load on the machine affects all alike."""
     found = {way: Outcome() for way in ways}
     for number, stretch in enumerate(asked, start=1):
         for way, policy in ways.items():
@@ -176,7 +177,7 @@ def compare(
 
 
 def named_ratios(found: dict[str, Outcome]) -> dict[str, float]:
-    """The ratios by the names that are promised; the hidden share only where something was searched for."""
+    """Returns the ratios under their documented names; the hidden share only if anything was searched for."""
     ours = found["ours"]
     named = {
         way: statistics.median(each / our for each, our in zip(found[way].latencies, ours.latencies, strict=True))

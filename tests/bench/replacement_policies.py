@@ -1,4 +1,4 @@
-"""The three replacement policies that PGDSF is measured against: GDSF, LRU and LFU."""
+"""The three replacement policies that PGDSF is compared with: GDSF, LRU and LFU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from engine.generation.replacement import Policy, Usage, pgdsf
 
 
 def gdsf(usage: Usage, clock: float) -> float:
-    """Takes cost to grow with size alone, whatever was read before, so that their ratio is the same for all nodes."""
+    """Assumes a cost proportional to size, whatever was read before, so that cost ÷ size is the same for all nodes."""
     return clock + usage.frequency
 
 

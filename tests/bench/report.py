@@ -1,4 +1,4 @@
-"""What a benchmark found, in one form: our figures, those of peers measured beside them, and ours divided by theirs."""
+"""Common output of the benches: our figures, those of the peers, and their ratios."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Figures = Mapping[str, float]
 
 
 def ratios(ours: Figures, peers: Mapping[str, Figures]) -> dict[str, dict[str, float]]:
-    """Ours ÷ theirs, peer by peer, for every figure that both have and that is not 0 there."""
+    """Returns ours ÷ theirs for every figure that both have and that is not 0 for the peer."""
     return {
         peer: {name: ours[name] / theirs[name] for name in ours if theirs.get(name)} for peer, theirs in peers.items()
     }
 
 
 def write(file: Path, ours: Figures, peers: Mapping[str, Figures], named: Figures | None = None) -> None:
-    """`{"ours", "peers", "ratios"}` as JSON; `named` are ratios by names of their own, beside the peers'."""
+    """Writes `{"ours", "peers", "ratios"}` as JSON; `named` are ratios under names of their own, beside the peers'."""
     content = {
         "ours": dict(ours),
         "peers": {k: dict(v) for k, v in peers.items()},
@@ -28,7 +28,7 @@ def write(file: Path, ours: Figures, peers: Mapping[str, Figures], named: Figure
 
 
 def show(title: str, ours: Figures, peers: Mapping[str, Figures], bounds: Figures | None = None) -> None:
-    """A table for the terminal; `bounds` are upper limits of the design, told beside."""
+    """Prints a table; `bounds` are upper bounds, shown beside their figures."""
     print(f"{title}:")
     for name, value in ours.items():
         line = f"  {name:<32} {value:>12.4g}"
@@ -41,7 +41,7 @@ def show(title: str, ours: Figures, peers: Mapping[str, Figures], bounds: Figure
 
 
 def unmeasured(bounds: Figures, named: Figures) -> list[str]:
-    """A line for each bound of which nothing is known: a peer that failed is no reason to believe it."""
+    """Returns a line for each bound without a measurement: a peer that failed does not keep it."""
     return [
         f"  {name:<32} {'-':>12}   bound {least:g}: BROKEN, it was not measured"
         for name, least in bounds.items()
@@ -50,15 +50,17 @@ def unmeasured(bounds: Figures, named: Figures) -> list[str]:
 
 
 def show_promised(named: Figures, bounds: Figures) -> bool:
-    """As `show_ratios`, where all that there are bounds for was to be measured."""
+    """Prints ratios like `show_ratios`; returns False also if one with a bound was not measured."""
     for line in (missing := unmeasured(bounds, named)):
         print(line)
     return show_ratios(named, bounds) and not missing
 
 
 def show_ratios(named: Figures, at_least: Figures) -> bool:
-    """A line for each ratio by its name, beside the least it may be; whether all of them are kept."""
+    """Prints a line for each ratio, with its bound if it has one; returns whether all bounds are kept."""
     for name, ratio in named.items():
-        kept = "kept" if ratio >= at_least[name] else "BROKEN"
-        print(f"  {name:<32} {ratio:>12.3f}   bound {at_least[name]:g}: {kept}")
-    return all(named[name] >= at_least[name] for name in named)
+        line = f"  {name:<32} {ratio:>12.3f}"
+        if name in at_least:
+            line += f"   bound {at_least[name]:g}: {'kept' if ratio >= at_least[name] else 'BROKEN'}"
+        print(line)
+    return all(ratio >= at_least[name] for name, ratio in named.items() if name in at_least)

@@ -1,11 +1,12 @@
-"""What is asked of a knowledge tree, request by request: as people ask of an API, and as they read.
+"""Traces of requests to a knowledge tree (the prefix tree of cached KV): API traffic and reading people.
 
-`azure`: documents in the lengths of the prompts of the Azure LLM inference trace of conversations (2023), turns in the
-lengths of its answers; requests do not depend on each other. `drift`: the same, but what is popular is dealt anew after
-every 500 requests: another week, another subject. `qa`: people read: three conversations at a time, each about a run of
-up to ten questions of SQuAD's dev set as they stand there, over the paragraph that holds the answer and some beside it;
-prompts only grow. Popularity follows Zipf's law such that 3 % of the documents (of the runs, in `qa`) take 60 % of the
-requests.
+- `azure`: documents have the lengths of prompts in the Azure LLM inference trace of conversations (2023), turns those
+  of its answers; requests are independent.
+- `drift`: the same, but popularity is drawn anew after every 500 requests.
+- `qa`: three conversations at a time, each about a run of up to ten consecutive questions of SQuAD's dev set, over the
+  paragraph with the answer and some beside it; prompts only grow.
+
+Popularity follows Zipf's law such that 3 % of the documents (in `qa`, of the runs) take 60 % of the requests.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ DRIFT_EVERY, OPEN_CONVERSATIONS = 500, 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A question of a conversation: which documents were found, best first, and the tokens of question and answer."""
+    """A question of a conversation: the documents found, best first, and the tokens of question and answer."""
 
     conversation: int
     documents: tuple[int, ...]
@@ -41,7 +42,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Documents as pieces, and what is asked about them."""
+    """Documents as pieces, and the requests about them."""
 
     name: str
     documents: tuple[Piece, ...]
@@ -53,14 +54,14 @@ class Trace:
 
 
 def traces(seed: int, num_requests: int) -> Iterator[Trace]:
-    """One of each kind."""
+    """Yields one trace of each kind."""
     yield azure_trace("azure", seed, num_requests, num_requests)
     yield azure_trace("drift", seed, num_requests, DRIFT_EVERY)
     yield qa_trace(seed, num_requests)
 
 
 def azure_trace(name: str, seed: int, num_requests: int, drifts_every: int, num_documents: int = 4000) -> Trace:
-    """1 to 4 documents a request, by popularity alone."""
+    """Returns requests for 1 to 4 documents each, drawn by popularity alone."""
     random_ = random.Random(seed)
     with TRACE.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -77,7 +78,7 @@ def azure_trace(name: str, seed: int, num_requests: int, drifts_every: int, num_
 
 
 def qa_trace(seed: int, num_requests: int) -> Trace:
-    """Conversations over SQuAD's paragraphs; answers are as long as a sentence or two."""
+    """Returns conversations over SQuAD's paragraphs, with answers of a sentence or two."""
     random_ = random.Random(seed)
     squad = read_squad(QUESTIONS)
     documents = [document(number, len(text.split()) * 4 // 3) for number, text in enumerate(squad.paragraphs)]
@@ -109,7 +110,7 @@ def _question(random_: random.Random, conversation: int, paragraph: int, num_doc
 
 
 def popular(random_: random.Random, count: int) -> Iterator[int]:
-    """Numbers below `count` by Zipf's law, for ever."""
+    """Yields numbers below `count` by Zipf's law, endlessly."""
     falling = -exponent(count)
     weights = list(itertools.accumulate(rank**falling for rank in range(1, count + 1)))
     numbers = random_.sample(range(count), count)
@@ -118,7 +119,7 @@ def popular(random_: random.Random, count: int) -> Iterator[int]:
 
 
 def exponent(count: int) -> float:
-    """Of Zipf's law over `count` documents, such that the most popular `POPULAR_SHARE` take `THEIR_REQUESTS`."""
+    """Returns the exponent of Zipf's law with which the most popular `POPULAR_SHARE` take `THEIR_REQUESTS`."""
     ranks = np.arange(1, count + 1, dtype=np.float64)
     low, high = 0.0, 4.0
     for _ in range(50):
@@ -130,7 +131,7 @@ def exponent(count: int) -> float:
 
 
 def document(number: int, num_tokens: int) -> Piece:
-    """Tokens that no other document begins with."""
+    """Returns a piece whose first token is unique to it."""
     return Piece((number, *range(10**6, 10**6 + max(16, num_tokens) - 1)), frozenset({number}))
 
 

@@ -1,8 +1,8 @@
-"""How many candidates of the int8 scan hold the true ten, and where to keep the rows that score them again.
+"""How many candidates of the int8 scan contain the true top ten, and where to read the rows that rescore them.
 
     python -m tests.bench.rescoring [--count N]
 
-Milliseconds for 40 candidates of each question, found on 2 threads at 2.5 GHz that others used too; this is why
+A study without bounds. Milliseconds to rescore 40 candidates per question, on 2 shared threads at 2.5 GHz; this is why
 partitions keep float16 rows in their files, mapped with MADV_RANDOM:
 
                                                100,000 vectors         1,000,000 vectors
@@ -15,8 +15,8 @@ partitions keep float16 rows in their files, mapped with MADV_RANDOM:
     LanceDB's take_row_ids, warm               2.5-2.7     21-24       4.2-8.1     24-39
     LanceDB's take_row_ids, cold               9.5-15      51-68       5-6         87
 
-Recall@10 after rescoring: .994 and .978 with 10 candidates, 1.000 with 12 and more; float16 changes nothing in it. (The
-vectors had a flatter spectrum then than they have now; 60,000 of the present ones give .994 and 1.000.)
+Recall@10 after rescoring: .994 and .978 with 10 candidates, 1.000 with 12 and more; float16 does not change it. (These
+vectors had a flatter spectrum than the present ones, of which 60,000 give .994 and 1.000.)
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SHARD_ROWS = 50_000
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.rescoring", description=__doc__.partition("\n")[0])
-    parser.add_argument("--count", type=int, default=100_000, help="so many vectors")
+    parser.add_argument("--count", type=int, default=100_000, help="number of vectors (default: 100,000)")
     count = parser.parse_args(arguments).count
     rows = gathered(vectors.blocks(count, DIMENSIONS), count)
     questions = vectors.questions(32, DIMENSIONS)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def best_candidates(rows: Vectors, questions: Vectors, count: int) -> np.ndarray:
-    """The rows that the int8 scan finds, shard by shard, as (q, count), best first."""
+    """Returns the best rows of the int8 scan over all shards as (q, count), best first."""
     kernel = NumpyKernel()
     found = [
         (indices + start, scores)
@@ -73,7 +73,7 @@ def best_candidates(rows: Vectors, questions: Vectors, count: int) -> np.ndarray
 
 
 def rescored(rows: np.ndarray, questions: Vectors, candidates: np.ndarray) -> np.ndarray:
-    """The best ten of each question's candidates by the rows given."""
+    """Returns the best ten of each question's candidates by the given rows."""
     scores = np.einsum("qcd,qd->qc", rows[candidates].astype(np.float32), questions)
     return np.take_along_axis(candidates, np.argsort(-scores, axis=1, kind="stable")[:, :LIMIT], axis=1)
 
@@ -136,7 +136,7 @@ def _median_ms(
 
 
 def _forget(path: Path) -> None:
-    """Takes a file, or all files of a folder, out of the page cache; other programs keep theirs."""
+    """Drops a file, or all files of a folder, from the page cache."""
     for file in [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]:
         descriptor = os.open(file, os.O_RDONLY)
         try:

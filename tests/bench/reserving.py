@@ -1,9 +1,9 @@
-"""Answers as they were batched before vLLM: each reserves its cells side by side and in advance, and waits for them.
+"""Batching as before vLLM: each request reserves contiguous KV cells in advance, and waits until they are free.
 
-The same context, the same batches as our step loop's (everybody who writes first, then chunks of prompts) and the
-likeliest token; only the cells differ. Orca's three variants are those of the vLLM paper (arXiv 2309.06180): `max`
-reserves for the longest possible answer, `pow2` knows the answer's length up to the next power of two, `oracle` knows
-it exactly.
+It has the same context, the same batches as our step loop (running answers first, then chunks of prompts) and greedy
+decoding; only the allocation of cells differs. The policies are Orca's three variants of the vLLM paper (arXiv
+2309.06180): `max` reserves the longest possible answer, `pow2` knows the answer's length up to the next power of two,
+`oracle` knows it exactly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.bench.azure import Length
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """Answer tokens in a second, and the mean share of cells that held a token while somebody waited for cells."""
+    """Answer tokens per second, and the mean share of cells that held a token while a request waited for cells."""
 
     tokens_per_second: float
     utilisation: float
@@ -29,7 +29,7 @@ Reserve = Callable[[Length], int]
 
 
 def policies(longest: int) -> dict[str, Reserve]:
-    """How many cells each policy reserves for a request."""
+    """Returns the number of cells that each policy reserves for a request."""
     return {
         "max": lambda length: longest,
         "pow2": lambda length: length.prompt + power_of_two(length.answer),
@@ -38,19 +38,19 @@ def policies(longest: int) -> dict[str, Reserve]:
 
 
 def power_of_two(count: int) -> int:
-    """The least power of two that is no less."""
+    """Returns the least power of two that is not smaller."""
     return 1 << (count - 1).bit_length()
 
 
 class Ranges:
-    """Contiguous ranges of cells, each handed out where it fits first."""
+    """Contiguous ranges of cells, allocated by first fit."""
 
     def __init__(self, num_cells: int) -> None:
         self._num_cells = num_cells
         self._taken: dict[int, int] = {}
 
     def take(self, count: int) -> int | None:
-        """The start of a free range of `count` cells; None where there is none in one piece."""
+        """Returns the start of a free range of `count` cells; None if there is none."""
         start = 0
         for taken, length in sorted(self._taken.items()):
             if taken - start >= count:
@@ -86,9 +86,9 @@ class _Running:
 
 @dataclass(slots=True)
 class Reserving:
-    """Answers requests in the order in which they come; `step_tokens` is the most that one batch holds.
+    """Answers requests in order; `step_tokens` is the maximum of one batch.
 
-    `answers` are the tokens that were written, in the order of the requests.
+    `answers` are the generated tokens, in the order of the requests.
     """
 
     context: Context
@@ -99,7 +99,7 @@ class Reserving:
     _shares: list[float] = field(default_factory=list)
 
     def answer_all(self, prompts: Sequence[Sequence[int]], lengths: Sequence[Length]) -> Batched:
-        """All were asked at the same moment."""
+        """Answers requests that were all submitted at the same time."""
         self.context.clear()
         self.answers = [[] for _ in prompts]
         ranges, slots = Ranges(self.context.num_cells), list(range(self.context.num_sequences))

@@ -1,4 +1,4 @@
-"""What the same questions find by simpler means over the same chunks: words alone, meaning alone, plain fusion."""
+"""Baselines for retrieval over the same chunks: full-text search, dense search, and their plain fusion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ranking = list[int]
 
 
 def stored_rows(library: Path) -> list[ChunkRow]:
-    """All rows of a library that no engine holds at the moment."""
+    """Returns all rows of a library that no engine has open."""
     spec = resolve(EmbedderSettings())
     table = ChunkTable.open(library / "lancedb", spec.dimensions, spec.identity, MemorySettings(), Ledger())
     rows = [row for document_id in sorted(table.document_ids()) for row in table.rows_of(document_id)]
@@ -28,7 +28,7 @@ def stored_rows(library: Path) -> list[ChunkRow]:
 
 
 def by_words(rows: Sequence[ChunkRow], questions: Sequence[str]) -> list[Ranking]:
-    """LanceDB's full-text search as it comes: default tokenizer, default stop words."""
+    """Ranks by LanceDB's full-text search with its default tokenizer and stop words."""
     import lancedb
     from lancedb.index import FTS
     from lancedb.query import MatchQuery
@@ -45,14 +45,14 @@ def by_words(rows: Sequence[ChunkRow], questions: Sequence[str]) -> list[Ranking
 
 
 def by_meaning(rows: Sequence[ChunkRow], questions: Sequence[str], embedder: Embedder) -> list[Ranking]:
-    """Brute force in numpy over the vectors that our table holds."""
+    """Ranks by exact search over the vectors of our table."""
     asked = embedder.embed_questions(questions)
     stored = np.stack([row.vector for row in rows])
     return [np.argsort(-(stored @ question), kind="stable")[:CANDIDATES].tolist() for question in asked]
 
 
 def fused(rankings: Sequence[Sequence[Ranking]], k: float = 60.0) -> list[Ranking]:
-    """Reciprocal rank fusion with the constant that most systems use.
+    """Fuses rankings by reciprocal rank with the usual constant.
 
     Source: Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet", SIGIR 2009.
     """

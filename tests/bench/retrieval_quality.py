@@ -1,13 +1,20 @@
-"""How well passages and quotes are found, on seven sets of questions, beside simpler means over the same chunks.
+"""Quality of retrieval and quotes on seven question sets, compared with simpler search over the same chunks.
 
     python -m tests.bench.retrieval_quality [--quick] [--json FILE] [--home FOLDER] [--only SET …]
 
-Each set's documents become files with neutral names, indexed and searched by the application's own engine. Told are
-R@1, R@5, R@10 and MRR over distinct documents, and nDCG@10 where judgements are graded; what the reader's quotes
-hold; and how often it quotes although there is nothing: on SQuAD 2.0's questions without an answer, which are written
-to mislead, and on questions of another set. The reader is asked about the half of the articles that its calibration
-has not seen. On two quiet cores --quick takes under 5 minutes, all of it about 25. Exit code 1 when R@5 on SQuAD is
-below the bound.
+The documents of each set (SQuAD, XQuAD in four languages, COVID-QA, Cranfield) become files with neutral names, which
+the application's own engine indexes and searches. Peers rank the same chunks: `LanceDB BM25` (full text), `dense`
+(exact search with our embedder) and `RRF k=60` (reciprocal rank fusion of both). Figures:
+
+- R@1, R@5, R@10 and MRR over distinct documents, and nDCG@10 where judgements are graded.
+- The share of answerable questions whose quotes contain a gold answer.
+- `false answers`: the share of questions that get a quote though the files do not answer them. They are SQuAD 2.0's
+  unanswerable questions, which are written to mislead, and questions of another set.
+
+The reader is tested on the half of the articles that its calibration has not seen (calibrate_reader). Ratios, named by
+set and figure (`squad_r@5`), are ours ÷ the best peer's, or our figure where no peer has it. The only bound is R@5 ≥
+.95 on SQuAD. Exit code 1 if it does not hold, 2 without question sets; it is checked in quick runs too. On two idle
+cores, `--quick` takes under 5 minutes, a full run about 25.
 """
 
 from __future__ import annotations
@@ -48,7 +55,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much of each set is used; documents None means all."""
+    """How much of each set is used; a set that is not in `documents` is used completely."""
 
     documents: dict[str, int]
     questions: int
@@ -61,7 +68,7 @@ QUICK = Size(
     reader_questions=40,
 )
 FULL = Size({}, questions=1000, reader_questions=300)
-# Sets whose gold answers the reader's quotes are held against.
+# Sets with gold answers for the reader's quotes.
 READ_SETS = ("SQuAD", "COVID-QA", "XQuAD-de", "XQuAD-zh")
 
 
@@ -70,12 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m tests.bench.retrieval_quality", description=__doc__.partition("\n")[0]
     )
     parser.add_argument("--quick", action="store_true", help="parts of the sets, in under five minutes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--home", type=Path, metavar="FOLDER", help="keep the libraries there, and use them again")
-    parser.add_argument("--only", action="append", metavar="SET", help="this set alone (may be given again)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and ratios there (JSON)")
+    parser.add_argument("--home", type=Path, metavar="FOLDER", help="keep the indexed libraries there and reuse them")
+    parser.add_argument("--only", action="append", metavar="SET", help="only this set (repeatable)")
     options = parser.parse_args(arguments)
     if not QA.is_dir():
-        print(f"The question sets are not at {QA}.", file=sys.stderr)
+        print(f"The question sets are missing: {QA} does not exist.", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
         return _run(options, (options.home or Path(folder)).absolute(), QUICK if options.quick else FULL)
@@ -91,7 +98,7 @@ def _run(options: argparse.Namespace, homes: Path, size: Size) -> int:
         home = Home.under(homes / f"{name}-{len(of.documents)}")
         found, found_by_peers = passages(of, home, size, embedder)
         found |= quotes(of, home, size) if name in READ_SETS else {}
-        # Told at once: what comes next takes long, and a run that is stopped then has not been for nothing.
+        # Printed at once: the next set takes long, and the results of an aborted run are kept.
         report.show(f"{name}, {len(of.documents)} documents", found, found_by_peers)
         sys.stdout.flush()
         ours |= {f"{name} {figure}": value for figure, value in found.items()}
@@ -104,7 +111,7 @@ def _run(options: argparse.Namespace, homes: Path, size: Size) -> int:
 
 
 def entries(ours: Figures, peers: dict[str, Figures]) -> Figures:
-    """One for each set and metric, `squad_r@5`: ours ÷ the best peer's, and shares that no peer has as they are."""
+    """Returns for each set and figure (`squad_r@5`) ours ÷ the best peer's, or our figure where no peer has it."""
     found: Figures = {}
     for name, value in ours.items():
         theirs = [figures[name] for figures in peers.values() if figures.get(name)]
@@ -128,7 +135,7 @@ def question_sets() -> list[QuestionSet]:
 
 
 def passages(of: QuestionSet, home: Home, size: Size, embedder: Embedder) -> tuple[Figures, dict[str, Figures]]:
-    """Our figures and those of the peers, over the same chunks and questions."""
+    """Returns our figures and the peers', over the same chunks and questions."""
     files = of.write(home.data.parent / "documents")
     asked = sample(of.questions, size.questions, SEED)
     texts = [one.text for one in asked]
@@ -167,7 +174,7 @@ def _figures(rankings: Sequence[Sequence[int]], asked: Sequence[SetQuestion], is
 
 
 def quotes(of: QuestionSet, home: Home, size: Size) -> Figures:
-    """What the reader's quotes hold, and how often it quotes where there is nothing to quote."""
+    """Measures what the reader's quotes contain, and how often it quotes where no answer exists."""
     asked = sample([one for one in of.of_half("second") if one.answers], size.reader_questions, SEED)
     misleading = (
         sample(unanswered(of, QA / "squad" / "dev-v2.0.json").of_half("second"), size.reader_questions, SEED)
@@ -194,7 +201,7 @@ def quotes(of: QuestionSet, home: Home, size: Size) -> Figures:
 
 
 def _foreign(of: QuestionSet) -> Sequence[SetQuestion]:
-    """Questions in the same language that the documents of a set do not answer; none where we have no others."""
+    """Returns questions in the same language that the set's documents do not answer; none if we have no other set."""
     files = {
         "SQuAD": QA / "covid-qa" / "data" / "question-answering" / "200423_covidQA.json",
         "COVID-QA": QA / "squad" / "dev-v1.1.json",

@@ -1,4 +1,4 @@
-"""Who answers questions over documents that recur: our engine, llama-server and llama-cpp-python, asked alike."""
+"""Sides of the bench of recurring documents: our engine, llama-server and llama-cpp-python, behind one interface."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANSWER_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an answer began; `computed_tokens` is None and `tokens` is empty where a side does not tell them."""
+    """How an answer began; `computed_tokens` is None and `tokens` is empty where a side does not report them."""
 
     seconds: float
     computed_tokens: int | None = None
@@ -34,7 +34,7 @@ class Outcome:
 
 
 class Side(Protocol):
-    """Somebody who answers questions, and keeps what it likes."""
+    """A system that answers questions, and caches what it chooses."""
 
     def ask(self, ask: Ask) -> Outcome: ...
 
@@ -42,16 +42,16 @@ class Side(Protocol):
 
 
 class CrowdSide(Side, Protocol):
-    """One who takes questions while others are being answered."""
+    """A side that accepts questions while others are being answered."""
 
     def as_they_come(self, asks: Sequence[Ask], arrivals: Sequence[float]) -> list[float]:
-        """Seconds from each question's arrival (in seconds from now) to its first token."""
+        """Returns the seconds from each question's arrival (in seconds from now) to its first token."""
         ...
 
 
 @dataclass(slots=True)
 class DecisionTimes:
-    """What decisions took of the processor, and on the clock, which goes on while others have the processor."""
+    """Times of decisions, on the processor and on the wall clock, which also counts what other threads take."""
 
     cpu_seconds: list[float] = field(default_factory=list)
     wall_seconds: list[float] = field(default_factory=list)
@@ -108,10 +108,10 @@ class Ours:
         return [first - begun - arrival for first, arrival in zip(firsts, arrivals, strict=True)]
 
     def first_token_after_search(self, ask: Ask, search: Search, is_speculative: bool) -> float:
-        """Seconds from the start of a search to the first token; what it has found so far is read meanwhile or not.
+        """Returns seconds from a search's start to the first token; intermediate results are read if speculative.
 
-        As reading_ahead.py does it: a guess is the whole prompt with nothing to write. The next one goes on with what
-        it has read where both begin alike, and so does the question; else it is given up.
+        Like reading_ahead.py: a guess is the whole prompt with nothing to generate. The next guess, and then the
+        question, continues what it has read if both begin alike; otherwise it is cancelled.
         """
         begun, name, guess = time.perf_counter(), "", list[Segment]()
         for stage in search.stages:
@@ -139,27 +139,27 @@ class Ours:
                 time.sleep(left)
 
     def _asked(self, ask: Ask) -> tuple[str, list[Segment]]:
-        """The name and the prompt of a question that is asked."""
+        """Returns name and prompt of a question that is submitted now."""
         name, segments = self._name(), self.ordered(ask)
         self._uses.update(ask.passages)
         self._asks[name] = ask
         return name, segments
 
     def _order_anew(self) -> None:
-        """Those that are next follow what was read, or began to be, since they were asked: as under_way.py does it."""
+        """Reorders waiting questions' passages along what was read since they were submitted; as in under_way.py."""
         loop = self.generation.loop
         reads = (*loop.running, "", *loop.next_up)
         if not self.reorder_loss or reads == self._reads_known:
             return
         self._reads_known, before = reads, list[tuple[Segment, ...]]()
         for name in loop.next_up:
-            # What only reads has its order.
+            # Speculative reads keep their order.
             if (ask := self._asks.get(name)) is not None:
                 before.append(tuple(self.ordered(ask, (*loop.being_read(name), *before))))
                 self.generation.replace(name, before[-1])
 
     def _ordered_ahead(self, ask: Ask, name: str) -> list[Segment]:
-        """As under_way.py does it while a guess is being read: along that, or along what is kept."""
+        """Orders a speculative prompt along what is being read or cached, whichever shares more; as in under_way.py."""
         ahead, keeper = self.generation.loop.read_so_far(name), self.generation.keeper
         assert keeper is not None
         peek = keeper.peek
@@ -167,7 +167,7 @@ class Ours:
         return max(orders, key=lambda segments: max(peek(segments), ahead.shared_tokens(segments)))
 
     def ordered(self, ask: Ask, read_before: tuple[tuple[Segment, ...], ...] = ()) -> list[Segment]:
-        """The prompt as the application composes it."""
+        """Returns the prompt as the application composes it."""
         order = self._order(ask, read_before) if self.reorder_loss else range(len(ask.passages))
         return [*ask.before, *(ask.passages[place] for place in order), ask.question]
 
@@ -218,7 +218,7 @@ class Server:
             streamed = self.server.complete(tokens_of(ask.segments), ANSWER_TOKENS)
             return streamed.token_times[0] - begun - arrival
 
-        # It has a queue of its own.
+        # The server has a queue of its own.
         with ThreadPoolExecutor(len(asks)) as pool:
             return list(pool.map(answer, asks, arrivals))
 

@@ -1,4 +1,4 @@
-"""How answers of random models are sampled, so that no side gains by what real answers do not do."""
+"""Sampling parameters for answers of random models that give no side an unrealistic advantage."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from engine.core import SamplingParams
 
 
 def sampled(num_tokens: int, seed: int = 0) -> SamplingParams:
-    """Not greedy: a random model that is greedy repeats itself, and drafts would be right by that alone.
+    """Returns non-greedy parameters: greedy decoding of a random model repeats itself, so drafts would always be right.
 
-    Of the likeliest tokens none ends an answer.
+    None of the 40 likeliest tokens ends an answer.
     """
     return SamplingParams(max_tokens=num_tokens, temperature=1.0, top_k=40, repeat_penalty=1.0, seed=seed)

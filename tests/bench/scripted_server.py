@@ -1,11 +1,11 @@
-"""A program that can be started and asked like llama-server, and repeats what it is asked."""
+"""A stand-in for llama-server that starts and answers like it, and echoes the prompt."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# Answers /health at the second try and then one question, as llama-server does.
+# Answers /health at the second attempt, then completions, like llama-server.
 SERVER = """
 import http.server, json, sys, time
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -30,7 +30,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 
 def program(folder: Path, source: str) -> Path:
-    """A Python program that can be started like llama-server."""
+    """Writes a Python program that can be started like llama-server."""
     file = folder / "llama-server"
     file.write_text(f"#!{sys.executable}\n{source}", encoding="utf-8")
     file.chmod(0o755)

@@ -1,60 +1,68 @@
-"""Whole questions that come over time, answered by our engine and by others: what two pipelines and one plan are for.
+"""End-to-end latency of questions under load: our engine beside serial, batched and llama-server baselines.
 
     python -m tests.bench.serving [--quick] [--json FILE] [--csv FILE] [--plot FOLDER] [--peers FOLDER]
                                   [--regime NAME…] [--only NAME…] [--load NAME…] [--questions N] [--seeds N]
                                   [--all-ablations] [--disk-rate MB] [--runs FILE [--resume]]
 
-The same model file, documents, questions, moments of arrival and lengths for everybody, and the same passages to read:
-those that our search finds. A peer searches in its own way, as long as that takes it, and is handed those. Documents
-are real ones with many synthetic vectors beside them; questions ask about their places as Zipf has it; how much is read
-and written follows the Azure conversations of 2023, scaled to the machine. They come by a Poisson process whose rate
-goes 4 → 16 → 4, at that trace's moments, or as code was asked for in those days (long prompts, short answers); on the
-average 0.9 times as fast as the serial peer answers conversations one by one, which is measured first, and at other
-rates, overload among them. Every load begins with a process of its own in which nothing is kept of earlier ones.
+All sides get the same model file, documents, questions, arrival times, lengths and passages. A peer searches in its own
+way and with its own latency; its model then reads the passages that our search finds. The library consists of real
+documents with many synthetic vectors beside them. Questions are about places in the documents, chosen by Zipf's law;
+how much is read and written follows the Azure conversations of 2023, scaled to the machine. Each load starts with a new
+process and without cached KV.
 
-Regimes: `fits`, where model and index have room; `oversubscribed`, a control group whose limit the model alone exceeds
-1.2 times, whatever else each side holds, and an index that is four times its budget; `scarce`, the same with a model of
-1.7 times the limit, asked at one rate. There the model has several GB: beside a smaller one, what libraries take would
-be most of what is limited. Sides:
+Loads: `poisson_<f>`, a Poisson process whose rate goes 4 → 16 → 4, on average f times the rate at which `serial`
+answers one by one, which is measured first (`alone`). Most ratios are taken at f = .9; at 1.2 the system is overloaded.
+`azure_0.9` has the arrival times of the conversation trace, `code_0.9` those of the code trace (long prompts, short
+answers). `poisson_own` has .9 of the rate that `serial_batched` manages itself.
 
-- `ours`: the engine as it is. Answers are sampled, so that drafts gain nothing by a random model's repetitions.
-- `serial_batched`: RAGDoll's own baseline, our engine: all that wait, 4 at most, are searched as one gang, answered as
-  one gang, and only then come the next. Nothing is kept of what an earlier one read, as RAGDoll clears it.
-- `serial`: one question at a time, sentence-transformers → LanceDB → llama-cpp-python. `serial_overload`: at 1.2.
-- `llama_server`: with slots (four, and two where their cells are oversubscribed) and its prompt cache; retrieval as
-  `serial` has it, before each request.
-- `llama_server_with_ring`: our generation with streaming weights, and nothing else of ours: four answers at once in
-  the batches that they fill with prompts, memory fixed, as much kept of prompts as its cache has, no drafts, passages
-  in the order in which they come, questions searched one by one by an embedder in torch, as `llama_server` has it.
-- `langchain`: LangChain, Chroma and llama-cpp-python as their documentation puts them together. It has the documents
-  alone to search, without the synthetic vectors.
-- `accelerate`: transformers with Accelerate's disk offload, of as many layers of as many bytes, one question at a time;
-  it is asked fewer questions, and compared by those.
-- `ondisk_index`: ours, with LanceDB's own index on the disk instead of resident partitions.
+Regimes: `fits`: model and index have room. `oversubscribed`: the model is 1.2 times as large as the control group's
+memory limit, which also covers everything else that a side holds, and the index is four times its budget. `scarce`: the
+same with a model of 1.7 times the limit, at one rate. In both, the model has several GB: with a smaller one, libraries
+would take most of the limit.
 
-Ablations, ours without one thing: `no_pipeline` (the next search waits until all answers are written), `static_batch`
-(memory planned for four answers), `no_tree` (nothing that was read is found again), `no_ring` (the system reads what it
-lacks of the weights), `next_layer_only` (a ring of two whole layers), `no_pieces` (no prompt is read beside answers
-that wait for the disk), `no_residency_control` (the index has its budget), `no_speculation` (no prompt is read during
-its search; where the model runs on the processor it never is, so there this is ours again, and says how much two runs
-of the same differ), `no_drafting` (see above).
+Sides:
 
-Ratios are mean latencies, theirs ÷ ours, paired seed by seed and the median; `<name>_fits` where all has room,
-`<name>_scarce` where least has. And `one_at_a_time`: the serial peer's ÷ ours when each question comes after the answer
-before; `<name>_azure`, `<name>_code`: at a trace's moments, where those of the conversations are bound as well;
-`serial_batched_own_rate`: of questions that come at .9 of what `serial_batched` manages itself in its gangs, which is
-RAGDoll's own comparison (at .9 of what `serial` manages, gangs are loaded to little more than a half). Of ablations it
-is told between which values the ratio lies in 95 of 100 samples (bootstrap), and that nothing is shown where that may
-be 1 or less, which where memory is short binds all but the last two. Of the peers that bounds are for, p95 and the
-longest latency may be no shorter than ours; at 1.2 our waiting is at most .15 of the serial peer's, and the busier of
-both stages idle for at most .3 of the time.
+- `ours`: the engine as it is. Answers are sampled, so that drafts gain nothing from a random model's repetitions.
+- `serial_batched`: RAGDoll's own baseline, in our engine. The waiting questions, at most 4, are searched as a gang,
+  answered as a gang, and only then follows the next. KV is cleared between gangs, as in RAGDoll.
+- `serial`: one question at a time, with sentence-transformers → LanceDB → llama-cpp-python.
+- `llama_server`: four slots (two with fewer cells where memory is short) and its prompt cache; retrieval like `serial`,
+  before each request.
+- `llama_server_with_ring`: llama-server's methods in our engine, plus our streaming of weights: four answers at once in
+  batches filled up with prompts, fixed memory, a KV cache as large as its prompt cache, no drafts, passages in the
+  order found, questions searched one by one with an embedder in torch.
+- `langchain`: LangChain, Chroma and llama-cpp-python, combined as documented. It searches the documents only, without
+  the synthetic vectors.
+- `accelerate`: transformers with Accelerate's disk offload, with as many layers of as many bytes, one question at a
+  time. It is asked fewer questions, and compared by those.
+- `ondisk_index`: ours, with LanceDB's index on the disk instead of resident partitions.
+- Ablations, ours without one mechanism: `no_pipeline` (the next search waits until all answers are written),
+  `static_batch` (memory planned for four answers), `no_tree` (no KV cache), `no_ring` (the kernel pages in missing
+  weights), `next_layer_only` (a ring of two whole layers), `no_pieces` (no prompt is read beside answers that wait for
+  the disk), `no_residency_control` (the index gets exactly its budget), `no_speculation` (no prompt is read during its
+  search; on a processor, that happens only during searches of half a second and more, which are rare here, so there it
+  shows how much two runs of the same engine differ), `no_drafting` (see `ours`).
 
-A peer that cannot be had is left out, and so is a load at which the serial peer or ours fails; all the rest is told.
-Exit code 1 when a bound does not hold, or nothing was measured of a side that it is for; `--quick` (a small model that
-fits, one seed, few short answers and sides) binds nothing. With `--quick --regime oversubscribed` an hour of the other
-regime is measured, by a smaller library. It is 2 where memory cannot be limited, or there are no documents. What was
-found is written after each load, and with `--resume` nothing that is in the file of `--runs` is measured again: all of
-it takes longer than most machines are left alone.
+Ratios are mean latencies, theirs ÷ ours, paired by seed; the median over the seeds counts. Names end with `_fits` or
+`_scarce` in these regimes:
+
+- `<side>`: at .9; `<side>_azure`, `<side>_code`: at the trace's arrival times.
+- `serial_overload`: of `serial` at 1.2.
+- `serial_batched_own_rate`: at `poisson_own`, which is RAGDoll's own comparison. At .9 of what `serial` manages, gangs
+  are loaded to little more than a half.
+- `one_at_a_time`: of `serial`, when each question comes after the previous answer.
+
+Lower bounds are in serving_figures.py. For ablations, the 95 % bootstrap interval of the ratio is shown; where memory
+is short (`oversubscribed`), it must lie above 1 for all but the last two. For peers with a bound, p95 and maximum
+latency must not be lower than ours. At 1.2, our waiting time is at most .15 of that of `serial`, and the busier of both
+stages is idle for at most .3 of the time.
+
+A peer that cannot be installed or fails is left out from then on, as is a load at which `serial` or ours fails. Exit
+code 1 if a bound does not hold or was not measured, 2 if memory cannot be limited or the data is missing. `--quick` (a
+small model that fits, one seed, few short answers and sides, within five minutes) checks no bounds; with `--regime
+oversubscribed`, it measures that regime in about an hour, with a smaller library. A full run takes longer than most
+machines are left alone: results are written after each load, and `--resume` skips everything that the file of `--runs`
+has.
 """
 
 from __future__ import annotations
@@ -114,7 +122,9 @@ from tests.bench.serving_figures import (
     capacity_per_s,
     gang_capacity_per_s,
     in_overload,
+    judged_beside,
     named_ratios,
+    phase_lines,
     promised,
     rows,
     table,
@@ -128,12 +138,12 @@ from tests.bench.side_process import Limit, SideProcess
 from tests.bench.simulated_runs import SIDES as SIMULATED
 from tests.bench.simulated_runs import Planned, Steps, resumed, write_runs
 
-# How many times the limit the model is, and its budget the index.
+# Size of the model as a multiple of the memory limit, and of the index as a multiple of its budget.
 MODEL_FACTORS: Mapping[Regime, float] = {"oversubscribed": 1.2, "scarce": 1.7}
 INDEX_FACTOR = 4.0
-# More than any machine of the bench is asked for.
+# More than any machine of this bench needs.
 _PLENTY = 64 * 2**30
-# A model of several GB takes more than five minutes.
+# A model of several GB takes longer than five minutes.
 QUICK_REGIMES: tuple[Regime, ...] = ("fits",)
 NUM_PLACES = 100
 
@@ -149,9 +159,10 @@ ABLATIONS = (
     "no_speculation",
     "no_drafting",
 )
-# For their mechanisms these loads are not: answers are sampled, and where a processor computes no prompt is read early.
+# These loads cannot show their effect: answers are sampled, and on a processor prompts are read early only during long
+# searches.
 GAINS_NOTHING = frozenset({"no_speculation", "no_drafting"})
-# What means nothing where model and index have room.
+# Sides that make no difference where model and index have room.
 SHORT_OF_MEMORY_ONLY = frozenset(
     {"llama_server_with_ring", "accelerate", "no_ring", "next_layer_only", "no_pieces", "no_residency_control"}
 )
@@ -159,10 +170,11 @@ SHORT_OF_MEMORY_ONLY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`questions` of a load, so many `alone` for the capacity, `few` for whom many would take days.
+    """`questions` of a load, `alone` for measuring capacity, `few` for sides on which many would take days.
 
-    `factors` are the rates of the curve; all of them are asked of the sides in `curve`. `recorded`: the traces at whose
-    moments they are asked as well, and who else has a bound there. `all_ablations`: with every seed.
+    `factors` are the rates of the load curve; the sides in `curve` get all of them. `recorded`: the traces whose
+    arrival times are used as well; besides `curve`, the sides with a bound there get them. `all_ablations`: ablations
+    with every seed.
     """
 
     shapes: Mapping[Regime, Shape]
@@ -182,11 +194,11 @@ class Size:
 
 _EVERYBODY = (OURS, *PEERS, *ABLATIONS)
 _CURVE = (0.5, 0.7, 0.9, 1.2, 1.5)
-# What `--load` can name. That of the serial peer in gangs at its own rate is asked only so.
+# Names for `--load`; `poisson_own` is otherwise measured only as part of a complete curve.
 LOADS = (*(Load("poisson", factor).name for factor in _CURVE), *RECORDED.values(), OWN_RATE)
-# Of its own capacity, as the judged rate is of the serial peer's.
+# Share of its own capacity, as .9 is of the serial peer's.
 OWN_FACTOR = 0.9
-# Of a model five times as large, whose prompts are read as much slower.
+# For a model five times as large, whose prompts take five times as long to read.
 _OF_THREE_BILLION = Extent(prompt_tokens_per_passage=1024, most_passages=2, answer_divisor=8, most_answer_tokens=32)
 FULL = Size(
     shapes={"fits": SIX_HUNDRED_MILLION, "oversubscribed": THREE_BILLION, "scarce": THREE_BILLION},
@@ -237,7 +249,7 @@ SMALL = Size(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A load that a side is asked to answer."""
+    """A load for one side."""
 
     side: str
     load: Load
@@ -245,9 +257,9 @@ class Step:
 
 
 def steps(size: Size, regime: Regime, sides: Sequence[str], loads: Sequence[str] = ()) -> Iterator[Step]:
-    """All that is measured there, in order: first what the rates are made of; all sides of a load together.
+    """Yields all measurements of a regime in order: first those that determine rates, then load by load over all sides.
 
-    Where `loads` are named, only these; else the rate of who answers in gangs is left out where there is no curve.
+    With `loads`, only these; otherwise the load at the gangs' own rate is left out where there is no curve.
     """
     alone = [SERIAL, OURS, *(side for side in sides if side in SIMULATED and side not in (SERIAL, OURS))]
     for seed in size.seeds:
@@ -271,7 +283,7 @@ def _under_load(size: Size, regime: Regime, sides: Sequence[str]) -> Iterator[St
 
 
 def sides_of(size: Size, regime: Regime, only: Sequence[str] | None) -> list[str]:
-    """Who is measured; those who are named also where the size leaves them out, unless they mean nothing there."""
+    """Returns the sides to measure: those of the size, or those named, unless they make no difference in the regime."""
     if not only:
         return list(size.sides[regime])
     named = [side for side in only if regime != "fits" or side not in SHORT_OF_MEMORY_ONLY]
@@ -279,7 +291,7 @@ def sides_of(size: Size, regime: Regime, only: Sequence[str] | None) -> list[str
 
 
 def left(wanted: Iterable[Step], regime: Regime, found: Found) -> Iterator[Step]:
-    """Those of which nothing is known yet; what is known of a load are its first seeds."""
+    """Yields the steps without a result; the results of a load are those of its first seeds."""
     passed = Counter[Key]()
     for step in wanted:
         key = Key(regime, step.side, step.load.name)
@@ -289,7 +301,7 @@ def left(wanted: Iterable[Step], regime: Regime, found: Found) -> Iterator[Step]
 
 
 def _is_asked(size: Size, side: str, load: Load, *, is_first: bool) -> bool:
-    """At the rate that is judged everybody is; of ablations, and of the rest of the curve, a seed is enough."""
+    """Returns whether a side gets a load with this seed: all at .9; one seed for ablations and most of the curve."""
     if load.name == JUDGED:
         return is_first or size.all_ablations or side not in ABLATIONS
     if load.factor == 1.2:
@@ -299,7 +311,7 @@ def _is_asked(size: Size, side: str, load: Load, *, is_first: bool) -> bool:
 
 @dataclass(slots=True)
 class Bench:
-    """What is measured, and what was found so far."""
+    """What is measured, and the results so far."""
 
     size: Size
     options: argparse.Namespace
@@ -315,7 +327,7 @@ class Bench:
     step_times: dict[Regime, Steps]
 
     def run(self, regime: Regime) -> None:
-        """Raises PeerFailed where nothing is known of what rates are made of."""
+        """Measures a regime. Raises PeerFailed if the measurements that determine rates fail."""
         self._rehearse(regime)
         sides = [side for side in sides_of(self.size, regime, self.options.only) if self._is_there(side)]
         failed, dropped = set[str](), set[tuple[str, str]]()
@@ -326,13 +338,13 @@ class Bench:
                 self._measure(regime, step)
             except PeerFailed as error:
                 if step.side not in (OURS, SERIAL):
-                    print(f"\n  {step.side} is left out from here on: {error}", file=sys.stderr)
+                    print(f"\n  {step.side} is left out from now on: {error}", file=sys.stderr)
                     failed.add(step.side)
                 elif step.load.name == ALONE:
                     raise
                 else:
                     print(f"\n  {step.side} is left out at {step.load.name}: {error}", file=sys.stderr)
-                    # With all further seeds: runs are paired with others' by their places.
+                    # Also with all later seeds, because runs of different sides are paired by position.
                     dropped.add((step.side, step.load.name))
             write(self)
 
@@ -342,16 +354,16 @@ class Bench:
         return int(self.models[regime].stat().st_size / MODEL_FACTORS[regime])
 
     def capacity_per_s(self, regime: Regime) -> float:
-        """Of the serial peer."""
+        """Returns the serial peer's questions per second."""
         alone = self.found[Key(regime, SERIAL, ALONE)]
         return statistics.median(capacity_per_s(run) for run in alone)
 
     def own_capacity_per_s(self, regime: Regime) -> float:
-        """Of the serial peer in gangs, for which all questions wait."""
+        """Returns questions per second of `serial_batched` when all questions wait from the start."""
         return statistics.median(map(gang_capacity_per_s, self.found[Key(regime, BATCHED, AT_ONCE)]))
 
     def _has_rate(self, regime: Regime, load: Load) -> bool:
-        """Whether that is known which its rate is made of."""
+        """Returns whether the measurement that determines this load's rate exists."""
         return load.name != OWN_RATE or bool(self.found.get(Key(regime, BATCHED, AT_ONCE)))
 
     def _is_there(self, side: str) -> bool:
@@ -360,13 +372,13 @@ class Bench:
         return side not in ("langchain", "accelerate") or side in self.interpreters
 
     def _rehearse(self, regime: Regime) -> None:
-        """The offline profile of the model, which an engine takes once, before anybody asks it anything."""
+        """Measures the model's profile offline, as an engine does once before it is used."""
         with told(f"{regime}: measuring the model"), self._ours(regime, OURS) as side:
             side.ask(measures=True)
         home = Home.under(self.libraries.home(is_on_disk=False))
         self.profile = load_profile(profile_file(home.data)) or self.profile
         steps_now = Steps.of(self.profile.table(table_key(read_shape(self.models[regime]))))
-        # What was planned for loads that are known already stays as it was known then.
+        # Keeps the plans for loads that were measured already as they were then.
         before = self.step_times.get(regime, steps_now)
         self.step_times[regime] = replace(steps_now, planned=before.planned)
 
@@ -463,7 +475,7 @@ class Bench:
         return self.library.texts[0].between(0, 24)
 
 
-# Two slots have the room of most prompts in a few hundred MiB; with four of them it would be killed.
+# Two slots with room for most prompts in a few hundred MiB; with four, the process would be killed.
 _FEW_SLOTS = {"num_slots": 2, "num_cells": 2560, "cache_mib": SCARCE_CACHE_MIB}
 _SLOTS: Mapping[Regime, Mapping[str, int]] = {
     "fits": {"num_slots": 4, "num_cells": 8192, "cache_mib": 8192},
@@ -480,27 +492,27 @@ _MODULES = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("serving", __doc__, quick="small models, few short answers and sides, within five minutes")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write a line for each load there")
-    parser.add_argument("--runs", type=Path, metavar="FILE", help="also keep every question there, for the simulator")
-    parser.add_argument("--resume", action="store_true", help="measure only what is not in the file of --runs yet")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write a line for each load there (CSV)")
+    parser.add_argument("--runs", type=Path, metavar="FILE", help="also keep all questions there (JSON)")
+    parser.add_argument("--resume", action="store_true", help="measure only what the file of --runs lacks")
     parser.add_argument("--plot", type=Path, metavar="FOLDER", help="also draw our loads over time there (PNG and CSV)")
     parser.add_argument("--regime", nargs="+", choices=REGIMES, help="only these; all, or with --quick `fits`")
     names = sorted({*PEERS, *ABLATIONS} - {SERIAL})
-    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="beside ours and serial, only these")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="only these, ours and serial")
     parser.add_argument("--load", nargs="+", choices=LOADS, default=(), metavar="NAME", help="only these loads")
-    parser.add_argument("--questions", type=int, metavar="N", help="so many in each load, instead of the size's own")
-    parser.add_argument("--all-ablations", action="store_true", help="ask ablations with every seed, not with one")
-    parser.add_argument("--seeds", type=int, metavar="N", help="only the first N of the size's own")
+    parser.add_argument("--questions", type=int, metavar="N", help="questions per load")
+    parser.add_argument("--all-ablations", action="store_true", help="measure ablations with every seed instead of one")
+    parser.add_argument("--seeds", type=int, metavar="N", help="only the first N seeds")
     peers.add_folder_option(parser)
     add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
     if options.resume and options.runs is None:
-        parser.error("--resume goes on with what is in the file of --runs, so name that file too")
+        parser.error("--resume continues from the file of --runs, so name that file too")
     if options.only and OWN_RATE in options.load:
         options.only = [*options.only, BATCHED]
     options.regime = options.regime or (QUICK_REGIMES if options.quick else REGIMES)
     if not DOCUMENTS.is_dir() or not (CONVERSATIONS.exists() and CODE.exists()):
-        print(f"There are no documents at {DOCUMENTS}, or no traces at {CODE.parent}.", file=sys.stderr)
+        print(f"The documents ({DOCUMENTS}) or the traces ({CODE.parent}) are missing.", file=sys.stderr)
         return 2
     return within_group(_measure, options)
 
@@ -518,10 +530,10 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
     words = vocabulary_of(library)
     models = {regime: bench_model(options.peers, size.shapes[regime], words) for regime in options.regime}
     folder = options.peers / f"joint-{size.chunks}-{size.vectors}"
-    with told(f"indexing them with {size.vectors:,} vectors more, unless they are"):
+    with told(f"indexing them with {size.vectors:,} synthetic vectors, unless done before"):
         index_bytes = joint_library(folder, library.files, size.vectors)
         both = libraries(folder)
-    with told("measuring how fast this machine is, as an engine does that nobody asks anything"):
+    with told("measuring the machine's speed, as an idle engine does"):
         profile = measured(Profile(), folder)
     interpreters = _interpreters(options, size)
     server = _server(options, size)
@@ -534,7 +546,7 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
 
 
 def _conditions(options: argparse.Namespace, size: Size) -> dict[str, Any]:
-    """What has to be alike in all that is compared."""
+    """Returns what must be equal in all runs that are compared."""
     return {
         "quick": options.quick,
         "questions": dict(size.questions),
@@ -545,12 +557,12 @@ def _conditions(options: argparse.Namespace, size: Size) -> dict[str, Any]:
 
 
 def _is_asked_for(name: str, options: argparse.Namespace, size: Size) -> bool:
-    """Whether a peer that must be prepared is measured at all."""
+    """Returns whether a peer that needs preparation is measured at all."""
     return any(name in sides_of(size, regime, options.only) for regime in options.regime)
 
 
 def _interpreters(options: argparse.Namespace, size: Size) -> dict[str, Path]:
-    """Of peers with an environment of their own; who cannot be installed is left out, as is told."""
+    """Returns the interpreters of peers with an environment of their own, without those that cannot be installed."""
     found = dict[str, Path | None]()
     if _is_asked_for("langchain", options, size):
         folder = options.peers / "langchain"
@@ -565,7 +577,7 @@ def _server(options: argparse.Namespace, size: Size) -> Path | None:
     if not _is_asked_for("llama_server", options, size):
         return None
     if options.quick and not peers.built(options.peers).exists():
-        print("llama-server has not been built, so it is left out: `python -m tests.bench.peers` builds it.")
+        print("llama-server has not been built, so it is not measured: `python -m tests.bench.peers` builds it.")
         return None
     try:
         return peers.llama_server(options.peers)
@@ -575,7 +587,7 @@ def _server(options: argparse.Namespace, size: Size) -> Path | None:
 
 
 def write(bench: Bench) -> None:
-    """What was found by now, to the files that are wanted."""
+    """Writes the results so far to the requested files."""
     options = bench.options
     if options.csv is not None:
         lines = rows(bench.found, bench.size.seeds)
@@ -584,7 +596,8 @@ def write(bench: Bench) -> None:
     if options.json is not None:
         told_of = by_side(bench.found)
         ours = told_of.pop(OURS, {}) | {f"{regime}_limit_bytes": bench.limit_bytes(regime) for regime in bench.models}
-        report.write(options.json, ours, told_of, named_ratios(bench.found))
+        named = named_ratios(bench.found) | judged_beside(bench.found, ABLATIONS)
+        report.write(options.json, ours, told_of, named)
     if options.runs is not None:
         write_runs(options.runs, bench.found, bench.step_times, _conditions(options, bench.size))
     if options.plot is not None:
@@ -602,7 +615,7 @@ def _draw(bench: Bench) -> None:
 
 
 def tell(bench: Bench) -> bool:
-    """Shows and writes what was found; whether the bounds hold."""
+    """Prints and writes the results; returns whether the bounds hold."""
     write(bench)
     loads = dict.fromkeys(key.load for key in bench.found)
     for regime in bench.options.regime:
@@ -611,6 +624,8 @@ def tell(bench: Bench) -> bool:
             print(f"{regime}: in gangs {60 * bench.own_capacity_per_s(regime):.1f}")
         for load in loads:
             print(*table(bench.found, regime, load), sep="\n")
+        for line in phase_lines(bench.found, regime):
+            print(line)
     named = named_ratios(bench.found)
     binding = bound(named)
     told_below = {f"{side}{end}" for side in ABLATIONS for end in ENDS.values()}

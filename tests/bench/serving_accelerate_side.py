@@ -1,7 +1,7 @@
-"""Plain retrieval, and a model that Accelerate keeps on the disk as far as it has no room: one question at a time.
+"""Plain retrieval, and a model that Accelerate keeps partly on the disk: one question at a time.
 
-Run as a side (side_process.py) by an environment that has both. Settings: those of accelerate_side.py, and `model`, the
-file whose words the prompts are made of; `table`; `first_question`.
+Runs as a side (side_process.py) in an environment that has both. Settings: those of accelerate_side.py, and `model`,
+the file whose vocabulary tokenizes the prompts; `table`; `first_question`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.bench.side_process import Said, group_of, serve
 
 
 class AccelerateServingSide:
-    """Retrieval first, so that what it takes is no room of the model's."""
+    """Retrieval and model; retrieval is loaded first, so that the model gets only the memory it leaves."""
 
     def __init__(self, settings: Said, group: Group) -> None:
         from llama_cpp import Llama

@@ -1,7 +1,7 @@
-"""The evidence of the bench of serving: what our search finds for each question, for the models of all sides to read.
+"""Evidence for the serving bench: passages that our search finds, read by the models of all sides.
 
-What is compared is who answers sooner, and reading is most of that. A peer's own search finds other passages, of other
-lengths, so it is timed as it is, and then its model reads what ours does.
+The bench compares latencies, and reading is most of them. A peer's own search would find other passages of other
+lengths, so that search is timed as it is, but the peer's model reads our passages.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from engine.generation.evidence import EvidencePassage
 from tests.bench.serving_load import Asked
 from tests.bench.serving_ways import WAYS, in_force
 
-# How much a model reads, on every side; what words of a question say of files would confine its search.
+# The context size on every side; words of a question that look like file names would restrict its search.
 CONTEXT_TOKENS = 2048
 SEARCH_SETTINGS: Mapping[str, Any] = {"generation.max_context": CONTEXT_TOKENS, "retrieval.reads_filters": False}
 
 
 def with_evidence(asked: Sequence[Asked], home: Path) -> list[Asked]:
-    """The questions, each with the passages that our side finds for it; nobody else has that home open."""
+    """Returns the questions with the passages that our side finds; no other engine may have that home open."""
     found: dict[tuple[int, str], tuple[str, ...]] = {}
     with in_force(WAYS["ours"], index_share=1.0), Engine(Home.under(home)) as engine:
         engine.change_settings(SEARCH_SETTINGS)
@@ -36,6 +36,6 @@ def with_evidence(asked: Sequence[Asked], home: Path) -> list[Asked]:
 
 
 def as_read(passages: Iterable[Passage]) -> tuple[str, ...]:
-    """Passages as our model reads them, each under the name of its file and its page, but for their numbers."""
+    """Returns passages as our model reads them, with file name and page but without their numbers."""
     blocks = (EvidencePassage.of(passage).block(1).text for passage in passages)
     return tuple(block.removeprefix("[1] ").removesuffix("\n\n") for block in blocks)

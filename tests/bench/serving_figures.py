@@ -1,21 +1,25 @@
-"""What the bench of serving makes of what its sides told: latencies and where they went, ratios and bounds."""
+"""Figures of the serving bench: latencies and their parts, ratios, intervals and bounds; pure functions."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from tests.bench.serving_load import PHASES
+
 Regime = Literal["fits", "oversubscribed", "scarce"]
-# What names of ratios end with.
+# Suffixes of the ratios' names.
 ENDS: Mapping[Regime, str] = {"fits": "_fits", "oversubscribed": "", "scarce": "_scarce"}
 REGIMES: tuple[Regime, ...] = tuple(ENDS)
 OURS, SERIAL, BATCHED = "ours", "serial", "serial_batched"
-# At least; the others are told and bind nothing.
+# Lower bounds; ratios without one are only shown.
 BOUNDS = {
     "serial_batched": 2.5,
     "serial_batched_own_rate": 2.5,
@@ -35,21 +39,21 @@ BOUNDS = {
     "llama_server_azure_fits": 1.2,
     "one_at_a_time_scarce": 0.95,
 }
-# At most: of the serial peer's waiting in overload ours, and of that time nobody in the busier of both stages.
+# Upper bounds: our waiting time in overload ÷ the serial peer's, and the idle share of the busier stage.
 MOST = {"overload_waiting": 0.15, "overload_idle": 0.30}
-# Tails that are to be no worse than theirs.
+# Quantiles of latency that must not be lower for peers with a bound.
 _TAILS = {"p95": 0.95, "max": 1.0}
 _RESAMPLINGS = 2_000
-# Loads by which ratios are taken: of most sides, of the serial peer, with one question at a time, and as recorded.
+# Loads at which ratios are taken: of most sides, of overload, of one question at a time, and of the traces.
 JUDGED, OVERLOAD, ALONE = "poisson_0.9", "poisson_1.2", "alone"
 RECORDED = {"azure": "azure_0.9", "code": "code_0.9"}
-# A peer in gangs near what it manages itself, as RAGDoll compares; and by what that is known.
+# The load at a rate near the capacity of `serial_batched`, as in RAGDoll; and the load that measures this capacity.
 OWN_RATE, AT_ONCE = "poisson_own", "at_once"
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What became of a question, in seconds from the beginning of its load, and in tokens."""
+    """Times of a question, in seconds from the start of its load, and its tokens."""
 
     arrival_s: float
     retrieval_began_s: float
@@ -71,7 +75,7 @@ class Served:
 
     @property
     def stages_s(self) -> dict[str, float]:
-        """How long it waited and was worked on; a prompt that was read during its search was not waited for."""
+        """Returns the seconds of each stage; reading a prompt during its search does not count."""
         before_prefill = max(0.0, self.prefill_began_s - self.retrieval_ended_s)
         return {
             "waiting": self.retrieval_began_s - self.arrival_s + before_prefill,
@@ -83,9 +87,9 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How things stood: questions that had come and not ended, answers with cells, slots for them, and bytes.
+    """A snapshot: open questions, answers with cells, slots, and bytes.
 
-    Those of keys and values are cells and what is kept in memory, and what is kept on the disk.
+    KV in memory includes cells and cached KV; KV on the disk is cached only.
     """
 
     at_s: float
@@ -100,7 +104,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A load and what became of it. `totals` are a side's own counts, `moments` only what ours tells."""
+    """A load and its results. `totals` are a side's own counts; only our side reports `moments`."""
 
     served: tuple[Served, ...]
     moments: tuple[Moment, ...] = ()
@@ -111,7 +115,7 @@ class Run:
         return statistics.fmean(one.latency_s for one in self.served)
 
     def first(self, count: int) -> Run:
-        """What became of the first questions."""
+        """Returns the results of the first questions."""
         return Run(self.served[:count])
 
     def told(self) -> dict[str, Any]:
@@ -128,25 +132,25 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Who answered which load, and where."""
+    """A side, its load and the regime."""
 
     regime: Regime
     side: str
     load: str
 
 
-# Of each key the runs of all seeds, in their order.
+# The runs of all seeds by key, in the order of the seeds.
 Found = Mapping[Key, Sequence[Run]]
 
 
 def percentile(values: Iterable[float], share: float) -> float:
-    """The least value that so many of all do not exceed."""
+    """Returns the least value that at least `share` of all values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def busy_seconds(intervals: Iterable[tuple[float, float]]) -> float:
-    """How long at least one of them was going on."""
+    """Returns how long at least one of the intervals was open."""
     total, reached = 0.0, -math.inf
     for began, ended in sorted(intervals):
         total += max(0.0, ended - max(began, reached))
@@ -155,7 +159,7 @@ def busy_seconds(intervals: Iterable[tuple[float, float]]) -> float:
 
 
 def shares(served: Sequence[Served]) -> dict[str, float]:
-    """Of all the time that questions took, what went where."""
+    """Returns each stage's share of the questions' total time."""
     seconds = [one.stages_s for one in served]
     sums = {stage: math.fsum(each[stage] for each in seconds) for stage in seconds[0]}
     total = math.fsum(sums.values())
@@ -163,7 +167,7 @@ def shares(served: Sequence[Served]) -> dict[str, float]:
 
 
 def idle_shares(served: Sequence[Served]) -> dict[str, float]:
-    """Of the time from the first question to the last answer, when nobody searched and when nobody read or wrote."""
+    """Returns the shares of the time from first question to last answer without searching and without generation."""
     span = max(one.ended_s for one in served) - min(one.arrival_s for one in served)
     searched = busy_seconds((one.retrieval_began_s, one.retrieval_ended_s) for one in served)
     generated = busy_seconds((one.prefill_began_s, one.ended_s) for one in served)
@@ -171,7 +175,7 @@ def idle_shares(served: Sequence[Served]) -> dict[str, float]:
 
 
 def figures(run: Run) -> dict[str, float]:
-    """Of one run."""
+    """Returns the figures of one run."""
     latencies = [one.latency_s for one in run.served]
     first_tokens = [one.ttft_s for one in run.served]
     return {
@@ -191,26 +195,26 @@ def figures(run: Run) -> dict[str, float]:
 
 
 def medians(runs: Sequence[Run]) -> dict[str, float]:
-    """Of the runs of all seeds, figure by figure."""
+    """Returns each figure's median over the runs of all seeds."""
     found = [figures(run) for run in runs]
     return {name: statistics.median(one[name] for one in found if name in one) for name in found[0]}
 
 
 def capacity_per_s(alone: Run) -> float:
-    """Questions a second that somebody answers who takes one at a time."""
+    """Returns questions per second, answered one at a time."""
     return 1 / alone.mean_latency_s
 
 
 def gang_capacity_per_s(at_once: Run) -> float:
-    """Questions a second that somebody answers for whom all of them wait."""
+    """Returns questions per second when all wait from the start."""
     served = at_once.served
     return len(served) / (max(one.ended_s for one in served) - min(one.arrival_s for one in served))
 
 
 def ratio(found: Found, regime: Regime, side: str, load: str) -> float | None:
-    """Their mean latency ÷ ours, seed by seed and the median of these; None where not both were measured.
+    """Returns their mean latency ÷ ours, the median over seeds; None unless both were measured.
 
-    Whoever was asked fewer questions is compared by those.
+    A side that was asked fewer questions is compared by those.
     """
     ours, theirs = found.get(Key(regime, OURS, load), ()), found.get(Key(regime, side, load), ())
     pairs = [(our, their) for our, their in zip(ours, theirs, strict=False) if our.served and their.served]
@@ -220,9 +224,9 @@ def ratio(found: Found, regime: Regime, side: str, load: str) -> float | None:
 
 
 def interval(found: Found, regime: Regime, side: str, load: str) -> tuple[float, float] | None:
-    """Between which values that ratio lies in 95 of 100 samples like these: bootstrap over seeds and questions.
+    """Returns the 95 % interval of that ratio by bootstrap over seeds and questions.
 
-    Both were asked the same questions at the same moments, so questions are drawn in pairs.
+    Both sides got the same questions at the same times, so questions are drawn in pairs.
     """
     ours, theirs = found.get(Key(regime, OURS, load), ()), found.get(Key(regime, side, load), ())
     pairs = [
@@ -242,7 +246,7 @@ def interval(found: Found, regime: Regime, side: str, load: str) -> tuple[float,
 
 
 def tails(found: Found, regime: Regime) -> dict[str, float]:
-    """How much larger their p95 and their longest latency are, of the peers that we are to be faster than."""
+    """Returns p95 and maximum latency of the peers with a bound ÷ ours."""
     end, named = ENDS[regime], dict[str, float]()
     for side in dict.fromkeys(key.side for key in found if key.regime == regime):
         ours, theirs = found.get(Key(regime, OURS, JUDGED), ()), found.get(Key(regime, side, JUDGED), ())
@@ -258,7 +262,7 @@ def tails(found: Found, regime: Regime) -> dict[str, float]:
 
 
 def in_overload(found: Found, regime: Regime) -> dict[str, float]:
-    """Under the names of `MOST`, of a regime; none where overload was not measured."""
+    """Returns the figures in `MOST` of a regime; empty if overload was not measured."""
     ours, theirs = found.get(Key(regime, OURS, OVERLOAD), ()), found.get(Key(regime, SERIAL, OVERLOAD), ())
     pairs = [(our, their) for our, their in zip(ours, theirs, strict=False) if our.served and their.served]
     if not pairs:
@@ -274,7 +278,7 @@ def _waiting_s(run: Run) -> float:
 
 
 def named_ratios(found: Found) -> dict[str, float]:
-    """By the names that are promised, of what was measured."""
+    """Returns the measured ratios under their documented names."""
     named: dict[str, float | None] = {}
     for regime, end in ENDS.items():
         others = dict.fromkeys(key.side for key in found if key.regime == regime and key.side != OURS)
@@ -288,18 +292,18 @@ def named_ratios(found: Found) -> dict[str, float]:
 
 
 def bounds_of(regime: Regime, trace: str) -> list[str]:
-    """The sides that something is promised of at the moments of a trace."""
+    """Returns the sides that have a bound at a trace's arrival times."""
     end = f"_{trace}{ENDS[regime]}"
     return [name.removesuffix(end) for name in BOUNDS if name.endswith(end)]
 
 
 def bound(named: Mapping[str, float]) -> dict[str, float]:
-    """Those of the ratios that are promised to be at least so much."""
+    """Returns the ratios that have a lower bound."""
     return {name: value for name, value in named.items() if name in BOUNDS}
 
 
 def promised(sides: Mapping[Regime, Sequence[str]], loads: Sequence[str] = ()) -> dict[str, float]:
-    """The bounds of what is measured where these sides are asked; of these `loads` only, where any are named."""
+    """Returns the bounds of what is measured with these sides; with `loads`, of these only."""
     by_load = {JUDGED: "", **{load: f"_{trace}" for trace, load in RECORDED.items()}}
     names = set[str]()
     for regime, asked in sides.items():
@@ -314,20 +318,75 @@ def promised(sides: Mapping[Regime, Sequence[str]], loads: Sequence[str] = ()) -
 
 
 def without_one_thing(found: Found, regime: Regime, sides: Iterable[str]) -> dict[str, tuple[str, bool]]:
-    """For each of these ablations a line: how much slower ours is so, and how sure that is; and whether it is."""
+    """Returns a line for each ablation with its ratio and interval, and whether the interval lies above 1."""
     told = dict[str, tuple[str, bool]]()
     for side in sides:
         slower, between = ratio(found, regime, side, JUDGED), interval(found, regime, side, JUDGED)
         if slower is None or between is None:
             continue
         low, high = between
-        line = f"  {regime}, {side:<24} {slower:>8.3f}   95 of 100 times between {low:.3f} and {high:.3f}"
+        line = f"  {regime}, {side:<24} {slower:>8.3f}   95 % interval {low:.3f} to {high:.3f}"
         told[side] = (line if low > 1 else f"{line}: not shown", low > 1)
     return told
 
 
+def judged_beside(found: Found, ablations: Iterable[str]) -> dict[str, float]:
+    """Returns what is judged besides the ratios: tails, figures of overload, and the intervals of ablations."""
+    told = dict[str, float]()
+    for regime, end in ENDS.items():
+        told |= tails(found, regime)
+        told |= {f"{name}{end}": value for name, value in in_overload(found, regime).items()}
+        for side in ablations:
+            between = interval(found, regime, side, JUDGED)
+            if between is not None:
+                told |= dict(zip((f"{side}{end}_low", f"{side}{end}_high"), between, strict=True))
+    return told
+
+
+def phases_of(run: Run, phases: Sequence[float] = PHASES) -> list[dict[str, float]]:
+    """Returns how things stood on average over time in each phase of a load whose rate changes; empty without moments.
+
+    A phase ends with the arrival of its share of the questions.
+    """
+    arrivals, moments = sorted(one.arrival_s for one in run.served), run.moments
+    if not moments or not arrivals:
+        return []
+    shares_come = itertools.accumulate(part / sum(phases) for part in phases)
+    ends = [arrivals[min(len(arrivals), max(1, round(share * len(arrivals)))) - 1] for share in shares_come]
+    names = ("backlog", "answers_at_once", "slots", "index_bytes", "pinned_layers")
+    spans = list(pairwise([0.0, *ends]))
+    return [{name: _mean_over(moments, began_s, ended_s, name) for name in names} for began_s, ended_s in spans]
+
+
+def _mean_over(moments: Sequence[Moment], began_s: float, ended_s: float, name: str) -> float:
+    """Returns the mean of a value that holds from each moment to the next."""
+    ends = [moment.at_s for moment in moments[1:]] + [max(ended_s, moments[-1].at_s)]
+    total = seconds = 0.0
+    for moment, until_s in zip(moments, ends, strict=True):
+        held_s = max(0.0, min(ended_s, until_s) - max(began_s, moment.at_s))
+        total, seconds = total + held_s * getattr(moment, name), seconds + held_s
+    return total / seconds if seconds else 0.0
+
+
+def phase_lines(found: Found, regime: Regime) -> list[str]:
+    """Returns a line for each of our loads with a changing rate: how answers, slots and index followed it."""
+    lines = []
+    for key, runs in found.items():
+        if key.regime == regime and key.side == OURS and key.load.startswith("poisson"):
+            stood = phases_of(runs[0])
+            columns = {
+                "answers at once": [f"{phase['answers_at_once']:.2f}" for phase in stood],
+                "slots": [f"{phase['slots']:.2f}" for phase in stood],
+                "index MiB": [f"{phase['index_bytes'] / 2**20:.1f}" for phase in stood],
+                "pinned layers": [f"{phase['pinned_layers']:.1f}" for phase in stood],
+            }
+            parts = (f"{name} {' → '.join(values)}" for name, values in columns.items())
+            lines += [f"  {key.load}, by phases of the rate: {'; '.join(parts)}"] if stood else []
+    return lines
+
+
 def by_side(found: Found) -> dict[str, dict[str, float]]:
-    """Medians of every side, each figure under its regime and load."""
+    """Returns each side's medians, prefixed with regime and load."""
     told: dict[str, dict[str, float]] = {}
     for key, runs in found.items():
         named = {f"{key.regime}_{key.load}_{name}": value for name, value in medians(runs).items()}
@@ -336,7 +395,7 @@ def by_side(found: Found) -> dict[str, dict[str, float]]:
 
 
 def rows(found: Found, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """A line for each load that was answered, with its seed."""
+    """Returns a row for each measured load and seed."""
     return [
         {**asdict(key), "seed": seed, "questions": len(run.served), **figures(run)}
         for key, runs in found.items()
@@ -345,7 +404,7 @@ def rows(found: Found, seeds: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def table(found: Found, regime: Regime, load: str) -> list[str]:
-    """Lines for the terminal: a side each, ours first, with where the time went."""
+    """Returns lines for the terminal: one per side, ours first, with the share of each stage."""
     chosen = {key.side: medians(runs) for key, runs in found.items() if (key.regime, key.load) == (regime, load)}
     if not chosen:
         return []

@@ -1,8 +1,8 @@
-"""LangChain with Chroma and llama-cpp-python, put together as its documentation does: one question at a time.
+"""LangChain with Chroma and llama-cpp-python, combined as documented: one question at a time.
 
-Run as a side (side_process.py) by an environment that has them. Settings: `model`, `num_threads`, `context_tokens`,
-`is_repacked`, `texts` (a file: the documents' chunks as a JSON list), `store`, the folder in which Chroma keeps them,
-filled at the first call; `first_question`.
+Runs as a side (side_process.py) in an environment that has them. Settings: `model`, `num_threads`, `context_tokens`,
+`is_repacked`, `texts` (a file with the documents' chunks as a JSON list), `store`, Chroma's folder, filled by the first
+run; `first_question`.
 """
 
 from __future__ import annotations

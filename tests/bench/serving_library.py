@@ -1,6 +1,6 @@
-"""The libraries of the bench of serving: ours, and a copy of it whose vectors LanceDB's own index searches on the disk.
+"""Libraries for the serving bench: ours, and a copy whose vectors are searched by LanceDB's own index on the disk.
 
-The copy is what peers search, and we where our index is to live on the disk; in the original the engine drops that
+Peers search the copy, and so does our side where its index stays on the disk. In the original, the engine drops that
 index as soon as it opens the table.
 """
 
@@ -25,7 +25,7 @@ _DONE = "the vectors are indexed on the disk"
 
 @dataclass(frozen=True, slots=True)
 class Libraries:
-    """Two folders of an engine with the same documents and vectors, and the table of the second."""
+    """Two engine folders with the same documents and vectors, and the table of the second."""
 
     resident: Path
     on_disk: Path
@@ -36,7 +36,7 @@ class Libraries:
 
 
 def libraries(folder: Path) -> Libraries:
-    """Those of a library in `folder` that nobody has open; the copy is made at the first call."""
+    """Returns the libraries of `folder`, which no engine has open; the copy is made by the first call."""
     copy = folder.with_name(f"{folder.name}-on-disk")
     if not (copy / _DONE).exists():
         shutil.rmtree(copy, ignore_errors=True)
@@ -48,10 +48,10 @@ def libraries(folder: Path) -> Libraries:
 
 @contextmanager
 def fresh(home: Path, model: Path, profile: Profile) -> Iterator[None]:
-    """Before the block and after it: nothing is kept of what was read, all settings are the application's own.
+    """Removes cached KV and changed settings before and after the block.
 
-    An engine in it knows the machine as `profile` has it, and the system has no pages of its files in memory: what
-    somebody else brought there would cost a limited side nothing.
+    An engine in the block knows the machine as `profile` describes it. The page cache has nothing of its files: pages
+    that another process brought in would be free for a limited side.
     """
     _forget(home)
     save_profile(profile_file(Home.under(home).data), profile)
@@ -84,7 +84,7 @@ def _table_folder(home: Path) -> Path:
 
 
 def _index_vectors(home: Path) -> None:
-    """As the engine does it when its index is to live on the disk."""
+    """Creates the index as the engine does when it keeps its index on the disk."""
     active = _active(home)
     table = ChunkTable.open(_table_folder(home), active.dimensions, active.identity, MemorySettings(), Ledger())
     try:

@@ -1,8 +1,8 @@
-"""The load of the bench of serving: when questions come, which places they ask about, and how much is read and written.
+"""Loads of the serving bench: arrival times of questions, the places they ask about, and how much is read and written.
 
-Questions come by a Poisson process whose rate goes 4 → 16 → 4, or at the moments of an Azure trace of 2023, of
-conversations or of code, all to scale. Places of the documents are asked about as Zipf has it (request_traces.py);
-lengths are those of the conversations, or of code where questions come as that was asked for.
+Questions come by a Poisson process whose rate goes 4 → 16 → 4, or at the times of an Azure trace of 2023 (conversations
+or code), scaled. Places in the documents are chosen by Zipf's law (request_traces.py). Lengths are those of the
+conversations, or of code at the code trace's times.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from tests.bench.azure import Length
 from tests.bench.real_library import SEED, Library
 from tests.bench.request_traces import popular
 
-# Rates of three stretches of the same length, in relation to each other.
+# Relative rates of three phases of equal duration.
 PHASES = (4.0, 16.0, 4.0)
-# Questions about a place have different words of these tokens, and about the same passages answer them.
+# Questions about a place use different words among these tokens, and have about the same passages as evidence.
 PLACE_TOKENS, QUESTION_TOKENS, QUESTION_CHARACTERS = 64, 40, 120
 LEAST_ANSWER_TOKENS = 2
-# The embedder's tokenizer fills shorter documents up to so many, with tokens of no text.
+# The embedder's tokenizer pads shorter documents to this length with tokens outside the text.
 LEAST_TOKENS = 128
 
 Arrivals = Literal["poisson", "poisson_own", "azure", "code", "alone", "at_once"]
-# Those of whom only one is ever asked.
+# Arrivals with a single load each, so its name needs no factor.
 _ONLY_ONE = ("poisson_own", "alone", "at_once")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question: when it comes, in seconds from the first, how many passages are read for it, and what is written.
+    """A question: its arrival in seconds from the first, the number of passages to read, and the answer's length.
 
-    `evidence` is what a peer's model is to read for it (serving_evidence.py); empty where that is what it finds itself.
+    `evidence` is what a peer's model reads (serving_evidence.py); if empty, it reads what it finds itself.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Asked:
     evidence: tuple[str, ...] = ()
 
     def read(self, found: Sequence[str]) -> Sequence[str]:
-        """What a peer's model reads that `found` this."""
+        """Returns what the model of a peer that found `found` reads."""
         return self.evidence or found
 
     def told(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Some tokens of a document that people ask about."""
+    """Tokens of a document that questions are about."""
 
     text: int
     start: int
@@ -68,9 +68,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What becomes of the trace's lengths, so that the machine does it in time.
+    """Scales the trace's lengths to what the machine can do in time.
 
-    A passage is read for so many tokens of a prompt, a token is written for so many of an answer; both have a most.
+    A passage stands for a number of prompt tokens, a written token for a number of answer tokens; both are capped.
     """
 
     prompt_tokens_per_passage: int
@@ -87,10 +87,10 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Questions that come in one way, so many times as fast as the serial peer can answer them.
+    """Questions with one kind of arrivals, at `factor` times the rate at which the serial peer can answer them.
 
-    `poisson_own`: as fast as `serial_batched` can, in its gangs. `alone`: each comes when the one before it was
-    answered; `at_once`: all come at the beginning; the factor means nothing there.
+    `poisson_own`: relative to the rate of `serial_batched` instead. `alone`: each comes after the previous answer;
+    `at_once`: all come at the start. The factor has no meaning for the last two.
     """
 
     arrivals: Arrivals
@@ -102,7 +102,7 @@ class Load:
 
 
 def arrivals_of(load: Load, count: int, capacity_per_s: float, stamps: Sequence[float], seed: int) -> list[float]:
-    """When so many questions come, in seconds."""
+    """Returns the arrival times of `count` questions, in seconds."""
     match load.arrivals:
         case "alone" | "at_once":
             return [0.0] * count
@@ -113,9 +113,9 @@ def arrivals_of(load: Load, count: int, capacity_per_s: float, stamps: Sequence[
 
 
 def moving_poisson(count: int, per_second: float, seed: int, phases: Sequence[float] = PHASES) -> list[float]:
-    """So many moments of a Poisson process whose rate changes; over all phases it is `per_second`."""
+    """Returns arrival times of a Poisson process with changing rate; the mean over all phases is `per_second`."""
     seconds = count / per_second / len(phases)
-    # How many are expected by the end of each phase.
+    # Expected number of arrivals by the end of each phase.
     expected = [count * part / sum(phases) for part in itertools.accumulate(phases)]
     random_ = random.Random(seed)
     passed = itertools.accumulate(random_.expovariate(1.0) for _ in range(count))
@@ -123,14 +123,14 @@ def moving_poisson(count: int, per_second: float, seed: int, phases: Sequence[fl
 
 
 def _moment(number: float, expected: Sequence[float], phase_seconds: float) -> float:
-    """When so many are expected to have come; the last phase goes on for as long as it takes."""
+    """Returns when `number` arrivals are expected; the last phase lasts as long as needed."""
     place = next((place for place, end in enumerate(expected[:-1]) if number < end), len(expected) - 1)
     before = expected[place - 1] if place else 0.0
     return phase_seconds * (place + (number - before) / (expected[place] - before))
 
 
 def recorded(stamps: Sequence[float], count: int, per_second: float, seed: int) -> list[float]:
-    """A seeded stretch of recorded moments, stretched or squeezed until so many come a second."""
+    """Returns a seeded stretch of recorded times, scaled to `per_second`."""
     first = random.Random(seed).randrange(len(stamps) - count + 1)
     taken = stamps[first : first + count]
     scale = (count - 1) / per_second / (taken[-1] - taken[0])
@@ -138,14 +138,14 @@ def recorded(stamps: Sequence[float], count: int, per_second: float, seed: int) 
 
 
 def read_stamps(file: Path) -> list[float]:
-    """When each request of an Azure trace came, in seconds, in order."""
+    """Returns the time of each request of an Azure trace in seconds, in order."""
     with file.open(encoding="utf-8", newline="") as lines:
-        # Seven digits of a second are one more than Python has.
+        # The trace has seven decimals, one more than Python accepts.
         return [datetime.fromisoformat(row["TIMESTAMP"][:26]).timestamp() for row in csv.DictReader(lines)]
 
 
 def places(library: Library, count: int) -> list[Place]:
-    """A seeded choice, dealt out to the documents in turn."""
+    """Returns a seeded choice of places, from the documents in turn."""
     choose = random.Random(SEED)
     long = [number for number, text in enumerate(library.texts) if len(text.offsets) > LEAST_TOKENS]
     numbers = itertools.islice(itertools.cycle(long), count)
@@ -160,7 +160,7 @@ def questions(
     extent: Extent,
     seed: int,
 ) -> Iterator[Asked]:
-    """A question for each arrival; the same ones for the same seed, whenever they come."""
+    """Yields a question for each arrival; for one seed, the same ones whatever the arrivals."""
     random_ = random.Random(seed)
     drawn = popular(random_, len(asked_about))
     for arrival_s in arrivals:

@@ -1,10 +1,10 @@
-"""Our engine under a load: questions are submitted when they come, whoever is being answered then.
+"""Our engine under a load: questions are submitted when they arrive, whatever else is being answered.
 
-Run as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `way`, by its name
-(serving_ways.py); `index_share`, the index's budget of all of it; `first_question`. Asked with `asked` and `is_alone`,
-it tells when each stage of each question began and ended, by the engine's own clocks, and once a second how things
-stand. Asked with `measures` it measures the model, as an engine does that nobody asks anything; asked with `plans` it
-tells what it would have steps read (planned_steps.py).
+Runs as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `way`, a name in
+serving_ways.py; `index_share`, the index's budget as a share of its size; `first_question`. A request with `asked` and
+`is_alone` returns the start and end of each question's stages by the engine's own clocks, and a snapshot per second. A
+request with `measures` measures the model, as an idle engine does; one with `plans` returns what steps would stream
+(planned_steps.py).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tests.bench.side_process import Said, group_of, serve
 from tests.bench.simulated_runs import Planned
 
 MOMENT_SECONDS = 1.0
-# What the model that is loaded counts, by the names of totals.
+# Counters of the loaded model, by the names of our totals.
 _OF_STREAM = {"streamed_bytes": "streamed_bytes_total", "waited_s": "streaming_waited_seconds_total"}
 _HITS = ("kv_found_in_cells_ratio", "kv_found_in_memory_ratio", "kv_found_on_disk_ratio")
 
@@ -55,14 +55,14 @@ Mark = Literal["found", "writing"]
 
 @dataclass(slots=True)
 class Open:
-    """A question that has not ended: when it came, when it was submitted, and when it reached what."""
+    """A question that has not ended: its arrival, its submission, and the stages it has reached."""
 
     arrival_s: float
     submitted_s: float
     marks: dict[Mark, float] = field(default_factory=dict)
 
     def ended(self, end: AnswerFinished, at_s: float) -> Served:
-        """Stages as the engine's clock of the question has them."""
+        """Returns the question's times, derived from the engine's own timings."""
         timings = end.timings
         first_token_s = self.submitted_s + timings.ttft_s
         found_s = self.marks.get("found", first_token_s)
@@ -80,7 +80,7 @@ class Open:
 
 
 class Grown:
-    """A count that begins anew whenever what counts is made anew: how much it has grown in all."""
+    """Total growth of a counter that starts again when its owner is replaced."""
 
     def __init__(self) -> None:
         self._last: float | None = None
@@ -93,7 +93,7 @@ class Grown:
 
 
 class OurServingSide:
-    """An engine that is open; `close` closes it."""
+    """An open engine; `close` closes it."""
 
     def __init__(self, settings: Said, group: Group) -> None:
         self._group, way = group, WAYS[settings["way"]]
@@ -110,7 +110,7 @@ class OurServingSide:
                     **way.settings,
                 }
             )
-            # Libraries and embedder first: what they take is known then, and no plan gives it to the model.
+            # Loads libraries and embedder first, so that their memory is known and no plan gives it to the model.
             for model in (None, Path(settings["model"])):
                 self.engine.use_model(model)
                 self.engine.ask(settings["first_question"], top_k=1, sampling=sampled(2))
@@ -118,7 +118,7 @@ class OurServingSide:
             self._closing = undo.pop_all()
 
     def answer(self, asked: Sequence[Asked], *, is_alone: bool) -> Run:
-        """All questions, each submitted when it comes; `is_alone`: when the one before has been answered."""
+        """Submits each question at its arrival; if `is_alone`, when the previous one has been answered."""
         before, computed_before = process_marks.take(self._group), time.process_time()
         grown = {total: Grown() for total in _OF_STREAM}
         self._clock, self._open = Clock(), dict[str, Open]()
@@ -145,7 +145,7 @@ class OurServingSide:
         return Run(tuple(served[number] for number in range(len(asked))), tuple(moments), totals)
 
     def plans(self) -> Planned:
-        """What steps read by what is known now, planned as this way plans."""
+        """Returns what steps would stream by what is known now, planned as this way plans."""
         parts = self.engine._parts
         senses, planner = parts.adapting._senses, SteeredPlanner(self._way, self._index_share, parts.profile)
         in_force = senses.in_force()
@@ -163,13 +163,13 @@ class OurServingSide:
         now = self._clock.now()
         self._open[str(number)] = Open(now if is_alone else asked.arrival_s, now)
         sampling = sampled(asked.answer_tokens, seed=number)
-        # Nobody sits in front of a load: what counts is when answers end.
+        # No user waits for a single answer of a load: the mean latency counts.
         priority: Priority = "interactive" if is_alone else "batch"
         question = Question(str(number), asked.text, top_k=asked.passages, sampling=sampling, priority=priority)
         self.engine.submit(question)
 
     def _hear(self, until: float) -> dict[int, Served]:
-        """Takes in what happened, waiting for something no longer than `until`; the question that ended, if one did."""
+        """Handles the next event, waiting no longer than until `until`; returns the question that ended, if one did."""
         try:
             question_id, news, at = self._heard.get(timeout=max(0.0, until - self._clock.now()))
         except queue.Empty:

@@ -1,6 +1,6 @@
-"""A load over time as a picture and a table: arrivals, backlog, answers at once, index, pinned layers, homes of KV.
+"""A load over time as a picture and a table: arrivals, backlog, answers at once, index, pinned layers, KV.
 
-Drawn by Qt, which the application has, on no screen.
+Drawn offscreen with Qt, which the application depends on anyway.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.bench.heat_map import write_csv
 from tests.bench.serving_figures import Moment, Run
 
 WIDTH, PANEL_HEIGHT, MARGIN = 1000, 150, 60
-# Arrivals are counted over so much of the time.
+# Number of intervals in which arrivals are counted.
 ARRIVAL_WINDOWS = 24
 _GAP = 28
 _COLOURS = ("#3366cc", "#dc6900")
@@ -23,7 +23,7 @@ _COLOURS = ("#3366cc", "#dc6900")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Values over time, in seconds; each holds until the next."""
+    """Values over time in seconds; each holds until the next."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -31,26 +31,26 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Lines under one title, to one scale from 0."""
+    """Lines under one title, on a common scale from 0."""
 
     title: str
     lines: tuple[Line, ...]
 
     @property
     def most(self) -> float:
-        """The greatest value, and never 0: nothing is divided by that."""
+        """Returns the greatest value, or 1 if all are 0, so that it can be a divisor."""
         return max((value for line in self.lines for _, value in line.points), default=0.0) or 1.0
 
 
 def panels(run: Run) -> list[Panel]:
-    """What is drawn of a run, from top to bottom."""
+    """Returns the panels of a run, from top to bottom."""
     moments = run.moments
     at_once = (_line("written", moments, "answers_at_once"), _line("slots", moments, "slots"))
     kept = (_mib_line("memory", moments, "kv_ram_bytes"), _mib_line("disk", moments, "kv_disk_bytes"))
     return [
         Panel("questions a minute", (Line("arrivals", tuple(arrival_rates(run, ARRIVAL_WINDOWS))),)),
-        Panel("backlog: questions that came and have not ended", (_line("backlog", moments, "backlog"),)),
-        Panel("answers at once, and slots that there are for them", at_once),
+        Panel("backlog: questions that have arrived and not ended", (_line("backlog", moments, "backlog"),)),
+        Panel("answers at once, and slots for them", at_once),
         Panel("index in memory, MiB", (_mib_line("index", moments, "index_bytes"),)),
         Panel("layers pinned in memory", (_line("pinned", moments, "pinned_layers"),)),
         Panel("keys and values, MiB", kept),
@@ -58,7 +58,7 @@ def panels(run: Run) -> list[Panel]:
 
 
 def arrival_rates(run: Run, windows: int) -> list[tuple[float, float]]:
-    """Questions a minute in each of so many parts of the time in which they came."""
+    """Returns questions per minute in each of `windows` parts of the arrival time."""
     arrivals = [one.arrival_s for one in run.served]
     seconds = max(max(arrivals), 1e-9) / windows
     counts = [0] * windows
@@ -68,7 +68,7 @@ def arrival_rates(run: Run, windows: int) -> list[tuple[float, float]]:
 
 
 def stairs(line: Line, seconds: float, most: float, width: float, height: float) -> list[tuple[float, float]]:
-    """Corners of a line in a box, from its upper left corner: right as time goes on, then up or down."""
+    """Returns the corners of a step line in a box, from its upper left corner."""
     if not line.points:
         return []
 
@@ -82,19 +82,19 @@ def stairs(line: Line, seconds: float, most: float, width: float, height: float)
 
 
 def write_moments(file: Path, run: Run) -> None:
-    """A line for each moment."""
+    """Writes a line per snapshot."""
     names = list(Moment.__dataclass_fields__)
     write_csv(file, [{name: getattr(moment, name) for name in names} for moment in run.moments])
 
 
 def draw(file: Path, title: str, drawn: Sequence[Panel], seconds: float) -> None:
-    """The panels below each other, as a PNG."""
+    """Draws the panels below each other, as a PNG."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     from PySide6.QtCore import QPointF, QRectF, Qt
     from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPolygonF
     from PySide6.QtWidgets import QApplication
 
-    # Not only one for pictures: tests of the window may follow in this process, and a process has one.
+    # A QApplication, because tests of the window may follow in this process, and a process has only one.
     application = QApplication.instance() or QApplication([])
     height = MARGIN + len(drawn) * (PANEL_HEIGHT + _GAP) + _GAP
     image = QImage(WIDTH, height, QImage.Format.Format_RGB32)

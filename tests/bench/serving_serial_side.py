@@ -1,9 +1,9 @@
-"""One question at a time, as small applications do it: embed, search LanceDB, have llama-cpp-python write the answer.
+"""One question at a time, as small applications do it: embed, search LanceDB, generate with llama-cpp-python.
 
-Run as a side (side_process.py). Settings: `model`, `table`, `num_threads`, `context_tokens`, `is_repacked`,
-`first_question`. llama.cpp maps the model's file and has for the next prompt what it shares with the one before, both
-as it does by itself. It would also copy weights into the order that the processor likes: copies cannot be given up for
-want of memory, so that has to be off (`is_repacked`) where the model does not fit.
+Runs as a side (side_process.py). Settings: `model`, `table`, `num_threads`, `context_tokens`, `is_repacked`,
+`first_question`. By default, llama.cpp maps the model's file and reuses the KV of the prefix that a prompt shares with
+the previous one; both stay on. It would also copy weights into the processor's preferred layout; copies cannot be
+reclaimed under memory pressure, so that is off (`is_repacked`) where the model does not fit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.bench.side_process import Said, serve
 
 
 class SerialSide:
-    """Both are loaded before anybody asks."""
+    """Retrieval and model, both loaded before the first question."""
 
     def __init__(self, settings: Said) -> None:
         from llama_cpp import Llama
@@ -44,9 +44,10 @@ class SerialSide:
         retrieved = clock.now()
         prompt = plain_prompt(asked.text, asked.read(passages)).encode()
         tokens = self._llama.tokenize(prompt, add_bos=True, special=True)
-        # What is too long loses its beginning, as in other applications.
+        # A prompt that is too long loses its beginning, as in other applications.
         tokens = tokens[-(self._context_tokens - asked.answer_tokens) :]
-        # Sampled, since a random model that is greedy repeats itself; likelier tokens alone, of which none ends it.
+        # Sampled, because greedy decoding of a random model repeats itself; none of the 40 likeliest tokens ends an
+        # answer.
         stream = self._llama.create_completion(
             tokens, max_tokens=asked.answer_tokens, temperature=1.0, top_k=40, repeat_penalty=1.0, stream=True
         )
@@ -64,7 +65,7 @@ class SerialSide:
 
 
 def leave_weights_in_place() -> None:
-    """Has models that are loaded from now on stay pages of their files; `Llama` has no option for it."""
+    """Keeps weights of models loaded from now on as file pages, not repacked copies; `Llama` has no option for it."""
     from llama_cpp import llama_cpp
 
     default_params: Callable[[], Any] = llama_cpp.llama_model_default_params

@@ -1,8 +1,8 @@
-"""llama-server with several slots and its prompt cache on, and plain retrieval before each request.
+"""llama-server with several slots and its prompt cache, and plain retrieval before each request.
 
-Run as a side (side_process.py); the server is a child, so both share the limit. Settings: `binary`, `model`, `table`,
-`num_threads`, `num_slots`, `num_cells` of all slots together, `cache_mib`, `is_repacked`. Questions are searched one
-after the other as they come, and handed to the server as soon as that is done: it has a queue of its own.
+Runs as a side (side_process.py); the server is a child process, so both share the limit. Settings: `binary`, `model`,
+`table`, `num_threads`, `num_slots`, `num_cells` of all slots together, `cache_mib`, `is_repacked`. Questions are
+searched one after the other as they arrive, and sent to the server at once: it has a queue of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.bench.side_process import Said, serve
 
 
 class ServerSide:
-    """A server and a retrieval; `close` ends the server."""
+    """A server and its retrieval; `close` ends the server."""
 
     def __init__(self, settings: Said) -> None:
         from llama_cpp import Llama

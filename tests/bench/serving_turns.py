@@ -1,4 +1,4 @@
-"""How sides are asked that take one question at a time: as they come, by a clock that begins with the first."""
+"""Runs a load on sides that take one question at a time, on a clock that starts with the load."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bench.side_process import Said
 
 
 class Clock:
-    """Seconds since it was made."""
+    """Seconds since it was created."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
@@ -22,7 +22,7 @@ class Clock:
         return time.perf_counter() - self._began
 
     def of(self, counted: float) -> float:
-        """What `time.perf_counter` said, on this clock."""
+        """Converts a time of `time.perf_counter` to this clock."""
         return counted - self._began
 
     def sleep_until(self, moment: float) -> None:
@@ -33,7 +33,7 @@ Answering: TypeAlias = Callable[[Asked, Clock], Served]
 
 
 def answering_in_turn(answer: Answering) -> Callable[[Said], Said]:
-    """What a side does with what it is asked (side_process.py)."""
+    """Returns a handler of a side's requests (side_process.py)."""
 
     def answer_all(asked: Said) -> Said:
         if not asked:
@@ -45,9 +45,9 @@ def answering_in_turn(answer: Answering) -> Callable[[Said], Said]:
 
 
 def in_turn(asked: Sequence[Asked], answer: Answering, *, is_alone: bool) -> Run:
-    """One after the other as they come; `is_alone`: each when the one before was answered, whenever that is.
+    """Answers questions in turn as they arrive; if `is_alone`, each when the previous one has been answered.
 
-    What all threads computed is counted too (`cpu_s`): it says what an answer costs, also on a machine that does more.
+    The processor time of all threads is counted as well (`cpu_s`): it is the cost of an answer even on a busy machine.
     """
     clock, served, before = Clock(), list[Served](), time.process_time()
     for one in asked:

@@ -1,6 +1,6 @@
-"""Ways in which our engine can be kept from doing what it does: each a frozen value, and the patches that make it so.
+"""Variants of our engine for the serving bench: each a frozen value, and the patches that apply it.
 
-`ours` is the engine as it is. What is taken away is one mechanism each, so that what is lost says what it is worth.
+`ours` is the engine as it is. An ablation removes one mechanism, so that the loss shows what the mechanism is worth.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from engine.retrieval.waiting_room import WaitingRoom
 from engine.retrieval.worker import HandOver, RetrievalWorker
 from tests.bench.whole_layers import next_layer_only
 
-# Of the gangs and of everybody with a fixed number: the application's own number of answers that it keeps room for, and
-# llama-server's of slots.
+# For gangs and all variants with a fixed number: the application's default of concurrent answers, and llama-server's of
+# slots.
 FIXED_ANSWERS = 4
-# Where the parts of a `Batching` say how batches are shared.
+# The position in `Batching`'s arguments from which they decide how batches are shared.
 _TAKES_TURNS = 6
-# Of llama-server's prompt cache where memory is scarce.
+# llama-server's prompt cache where memory is short.
 SCARCE_CACHE_MIB = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Gangs:
-    """Questions are searched at most so many at a time.
+    """Questions are searched in gangs of at most `most`.
 
-    `are_together`: handed over when all of them are found. `wait`: the next ones are searched when these were answered.
+    `are_together`: handed to generation when the whole gang is found. `wait`: the next gang is searched when this one
+    was answered.
     """
 
     most: int
@@ -57,14 +58,14 @@ class Gangs:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What of the engine is otherwise.
+    """How a variant differs from the engine.
 
-    `answers`: memory is planned for so many at once, whatever the load. `has_fixed_index`: the index has its budget, no
-    more and no less. `is_mapped`: the system reads the weights that do not fit, and no ring. `has_next_layer_only`:
-    the ring is one of whole layers, the one that is computed and the next one. `keeps_nothing`: nothing that was read
-    is found again. `has_drafts`: what the passages may be quoted with is drafted. `fills_batches`: a token of each
-    answer and as much of prompts as an ubatch has room for are computed together, as llama-server does. `has_pieces`:
-    prompts are read beside answers in pieces that hide behind the disk.
+    `answers`: memory is planned for this many at once, whatever the load. `has_fixed_index`: the index gets exactly its
+    budget. `is_mapped`: the kernel pages in weights that do not fit, without a ring. `has_next_layer_only`: the ring
+    holds two whole layers, the one being computed and the next. `keeps_nothing`: no KV is cached. `has_drafts`: quotes
+    of passages are drafted. `fills_batches`: a token of each answer and as many prompt tokens as an ubatch has room for
+    are computed together, like llama-server. `has_pieces`: prompts are read beside answers, in pieces that hide behind
+    reads from the disk.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -79,7 +80,7 @@ class Way:
     gangs: Gangs | None = None
 
     def wanted(self, backlog: Backlog, demand: Demand, index_share: float) -> tuple[Backlog, Demand]:
-        """The load and the wishes that are planned for; `index_share` is the index's budget of all of it."""
+        """Returns the load and the wishes to plan for; `index_share` is the index's budget as a share of its size."""
         if self.answers is not None:
             backlog = replace(backlog, waiting=0, running=self.answers)
             demand = replace(demand, parallel_answers=self.answers)
@@ -94,8 +95,8 @@ class Way:
 NO_TREE: Mapping[str, Any] = {"generation.kv_ram_bytes": 0, "generation.kv_disk_bytes": 0}
 WAYS: Mapping[str, Way] = {
     "ours": Way(),
-    # RAGDoll's baseline: searched as a gang, answered as a gang (all prompts are read, then all answers written),
-    # nothing kept of what an earlier one read.
+    # RAGDoll's baseline: a gang is searched, then answered (all prompts are read, then all answers written), and no KV
+    # is cached from one gang to the next.
     "serial_batched": Way(
         NO_TREE,
         answers=FIXED_ANSWERS,
@@ -103,8 +104,8 @@ WAYS: Mapping[str, Way] = {
         fills_batches=True,
         gangs=Gangs(FIXED_ANSWERS, are_together=True),
     ),
-    # What llama-server would be with our ring: slots, continuous batching, a prompt cache, passages in the order in
-    # which they come, an embedder in torch.
+    # llama-server with our ring: slots, continuous batching, a prompt cache, passages in the order found, an embedder
+    # in torch.
     "llama_server_with_ring": Way(
         {
             "generation.kv_ram_bytes": SCARCE_CACHE_MIB * 2**20,
@@ -129,7 +130,7 @@ WAYS: Mapping[str, Way] = {
     "no_speculation": Way({"generation.read_ahead": False}),
     "no_drafting": Way(has_drafts=False),
 }
-# What every way but those that say otherwise has: the application's own.
+# Settings of every variant that does not override them: the application's defaults.
 DEFAULTS: Mapping[str, Any] = {
     "generation.kv_ram_bytes": None,
     "generation.kv_disk_bytes": None,
@@ -142,9 +143,9 @@ DEFAULTS: Mapping[str, Any] = {
 
 @contextmanager
 def in_force(way: Way, index_share: float) -> Iterator[None]:
-    """Has engines that are opened in the block be as this says.
+    """Applies a variant to engines that are opened in the block.
 
-    Passages stay single chunks, as applications like the peers have them: neighbours that join are much more to read.
+    Passages stay single chunks, as in the peers: joining neighbours would give much more to read.
     """
     with ExitStack() as undo:
         undo.enter_context(mock.patch.object(Room, "of", return_value=Room(0, 0)))
@@ -163,21 +164,21 @@ def in_force(way: Way, index_share: float) -> Iterator[None]:
         if way.fills_batches:
             undo.enter_context(mock.patch.object(steps, "Batching", FullBatches))
         if way.fills_batches or not way.has_pieces:
-            # Nor is it planned for.
+            # The planner does not count on it either.
             undo.enter_context(mock.patch.object(cost_model, "HIDING_SHARE", 0.0))
             undo.enter_context(mock.patch.object(PassTimes, "hidden_tokens", return_value=0))
         yield
 
 
 class SteeredPlanner(ProfiledPlanner):
-    """Plans for the load and the wishes of a way."""
+    """Plans for a variant's load and wishes."""
 
     def __init__(self, way: Way, index_share: float, profile: Callable[[], Profile]) -> None:
         super().__init__(profile)
         self._way, self._index_share = way, index_share
 
     def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
-        """A way that answers a fixed number at once decides nothing."""
+        """Returns None for a variant with a fixed number of answers: there is nothing to decide."""
         return super().sharing(placement, backlog, demand) if self._way.answers is None else None
 
     def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
@@ -188,7 +189,7 @@ class SteeredPlanner(ProfiledPlanner):
 
 
 class GangRetrieval(RetrievalWorker):
-    """Searches for a gang at a time; the thread of retrieval waits where a gang is to be answered first."""
+    """Searches gang by gang; the retrieval thread waits where a gang must be answered first."""
 
     def __init__(
         self, gangs: Gangs, open_searcher: Callable[..., Any], hand_over: HandOver, *rest: Any, **options: Any
@@ -234,7 +235,7 @@ class GangRetrieval(RetrievalWorker):
 
 
 class GangRoom(WaitingRoom[Any]):
-    """Nothing leaves before the last gang was answered; whoever waits here searches nothing, and takes no core."""
+    """A queue that releases nothing until the last gang was answered; waiting here uses no core."""
 
     def __init__(self, most: int, wait_for_gang: Callable[[], None]) -> None:
         super().__init__(lambda: most)
@@ -246,7 +247,7 @@ class GangRoom(WaitingRoom[Any]):
 
 
 class FullBatches(Batching):
-    """Knows no turns, and no times that speak for any: every batch is filled with whoever there is."""
+    """Ignores turns and pass times: every batch is filled with whatever is ready."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts[:_TAKES_TURNS])

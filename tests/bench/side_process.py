@@ -1,6 +1,6 @@
-"""A side of a bench in a process with a memory limit of its own: asked in lines of JSON, it answers in lines of JSON.
+"""A side of a bench: a process with its own memory limit that answers requests as lines of JSON.
 
-Imported by the bench, this starts a side and asks it; imported by a side, it has it answer (`serve`).
+Imported by a bench, this module starts a side and queries it; imported by a side, it serves the requests (`serve`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Said = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """So many bytes of memory, in a group below `parent`."""
+    """A memory limit in bytes, for a group below `parent`."""
 
     num_bytes: int
     parent: Group
 
 
 class SideProcess:
-    """A side that is running. `settled` is what it said when it was ready."""
+    """A running side; `settled` is its first answer, when it was ready."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], group: Group | None) -> None:
         self._name, self._process, self._group = name, process, group
@@ -48,18 +48,18 @@ class SideProcess:
         *,
         is_ours: bool = False,
     ) -> Iterator[Self]:
-        """One that answers as long as the block lasts.
+        """Yields a side that answers within the block.
 
         Args:
-            module: What is run, by its name; called with `settings` as JSON.
-            settings: What it is told; the group it is in comes along (see `group_of`).
-            limit: What it may hold; None: as much as there is.
-            interpreter: That of an environment of its own; None for ours.
-            is_ours: Whether threads wait as the engine has them wait; else as they do by themselves.
+            module: Name of the module to run; it gets `settings` as JSON.
+            settings: Settings of the side; its group is added (see `group_of`).
+            limit: Memory limit; None sets none.
+            interpreter: Interpreter of another environment; None is ours.
+            is_ours: Whether threads wait as in the engine; otherwise they use the libraries' defaults.
 
         Raises:
-            PeerFailed: It does not come up within its limit.
-            CannotConfine: It cannot be limited.
+            PeerFailed: It does not start within its limit.
+            CannotConfine: Memory cannot be limited.
         """
         with nullcontext() if limit is None else confined(limit.num_bytes, limit.parent) as group:
             told = {} if group is None else {"group": str(group.folder), "group_version": group.version}
@@ -71,10 +71,10 @@ class SideProcess:
                 yield cls(module.rpartition(".")[2], process, group)
 
     def ask(self, **asked: Any) -> Said:
-        """What it answers.
+        """Returns the side's answer.
 
         Raises:
-            PeerFailed: It ended meanwhile, or was killed because it held more than it may.
+            PeerFailed: The side ended, or was killed for exceeding its limit.
         """
         assert self._process.stdin is not None
         try:
@@ -94,23 +94,23 @@ class SideProcess:
 
     def _failure(self) -> PeerFailed:
         if self._group is not None and self._group.usage().kills:
-            return PeerFailed(f"{self._name} was killed: it wanted more memory than its limit.")
-        return PeerFailed(f"{self._name} ended before it answered; its last lines are above.")
+            return PeerFailed(f"{self._name} was killed: it needed more memory than its limit.")
+        return PeerFailed(f"{self._name} ended before it answered; see its output above.")
 
 
 def group_of(settings: Mapping[str, Any]) -> Group | None:
-    """The group that a side is in, from what it was told; None: nothing limits it."""
+    """Returns a side's group, from its settings; None if it has no limit."""
     if "group" not in settings:
         return None
     return Group(Path(settings["group"]), settings["group_version"])
 
 
 def serve(prepare: Callable[[Said], Callable[[Said], Said]]) -> None:
-    """What a side's `__main__` does: prepares with its settings, then answers line by line until there are no more.
+    """Runs a side's `__main__`: prepares with its settings, then answers line by line until the input ends.
 
-    `prepare` returns what answers; what it is asked first, when it is ready, is {}.
+    `prepare` returns the function that answers; its first request, when the side is ready, is {}.
     """
-    # What libraries print must not be taken for an answer.
+    # Keeps the output of libraries out of the answers.
     with _own_stdout() as out:
         answer = prepare(json.loads(sys.argv[1]))
         _say(out, answer({}))

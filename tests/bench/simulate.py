@@ -1,21 +1,23 @@
-"""What loads of questions would take on machines that we do not have, by the planner's own arithmetic; and how far off.
+"""Simulated latency on machines that we do not have, computed from the planner's cost model, and its error.
 
     python -m tests.bench.simulate [--quick] [--json FILE] [--measured FILE]
 
-- Consumer machines (cards of 8, 12 and 24 GB and none; memory of 32 GB; an NVMe disk; PCIe 4): what the planner places
-  there for one question and for a backlog, and from its predicted stages the mean latency of 100 questions whose rate
-  goes 4 → 16 → 4, at .9 of what one question at a time manages: one at a time, in gangs, and by two pipelines. The
-  index is four times what it may hold.
-- RAGDoll's own table (arXiv 2504.15302): its stages as published, the waiting as simulated. What the paper does not
-  say, how many questions a serial batch takes, is chosen by the serial row alone, and then holds for both.
-- PipeRAG's trend (arXiv 2403.05676): what searching beside writing gains within an answer, with either of the two 1,
-  4 and 16 times as fast.
-- `--measured FILE`: the runs of the bench of serving (`--runs` there): the stages of one question at a time as they
-  were measured there, what steps of several answers read and compute by the engine's plans and its measured table, and
-  the error of the mean latencies that follow from them. Exit code 1 where its median is more than a tenth, or the worst
-  more than a quarter, and 2 where the file has no runs.
+- Consumer machines (cards of 8, 12 and 24 GB and none; 32 GB of memory, an NVMe disk, PCIe 4): what the planner places
+  there for one question and for a backlog, and, from its predicted stages, the mean latency of 100 questions whose rate
+  goes 4 → 16 → 4, at .9 of what one question at a time manages. Compares `serial` (one at a time), `serial_batched` (in
+  gangs) and ours (two pipelines); the index is four times its budget. Ratios `serial_batched_<model>_<GB>gb` are the
+  gangs' mean latency ÷ ours.
+- RAGDoll's table (arXiv 2504.15302): its stages as published, waiting times as simulated. The paper does not give the
+  size of a serial batch; it is fitted to the serial row alone and then used for both rows. Ratios `ragdoll_<machine>`
+  are the simulated latency of serial batches ÷ RAGDoll's.
+- PipeRAG's trend (arXiv 2403.05676): the gain of searching while writing within one answer, with inference or retrieval
+  1, 4 and 16 times as fast.
+- `--measured FILE` instead checks the simulator with runs of the serving bench (its `--runs`). From the stages of one
+  question at a time, the engine's plans for steps of several answers, and its measured pass times, it predicts mean
+  latencies and prints their errors. Exit code 1 if their median exceeds a tenth or the worst a quarter, 2 if the file
+  has no runs.
 
-Arithmetic, so all of it is quick; `--quick` changes nothing.
+Without `--measured`, there are no bounds. Everything is arithmetic and takes seconds; `--quick` changes nothing.
 """
 
 from __future__ import annotations
@@ -47,12 +49,12 @@ CARDS_GB, MEMORY_GB = (0, 8, 12, 24), 32
 NUM_QUESTIONS, RATE = 100, 0.9
 PROMPT_TOKENS, ANSWER_TOKENS = 1500, 200
 GANG, AT_ONCE = 4, 16
-# Cards and models of RAGDoll's table, each with the seconds that a question waited, was searched and was generated for.
+# RAGDoll's table by model and card: seconds of waiting, retrieval and generation, of RAGDoll and of serial batches.
 RAGDOLL = {
     "8B, 12 GB card": ((170.0, 320.0, 66.0), (1640.0, 293.0, 57.0)),
     "70B, 24 GB card": ((606.0, 388.0, 242.0), (1808.0, 303.0, 219.0)),
 }
-# Its questions a minute, at first and then; how many in all is not said.
+# Its questions per minute, in the first and the second half; the paper does not give their total number.
 RAGDOLL_RATES, RAGDOLL_QUESTIONS = (4.0, 16.0), 512
 SPEEDUPS = (1, 4, 16)
 MOST_ERRORS = {"median_error": 0.10, "worst_error": 0.25}
@@ -62,7 +64,7 @@ INTERVAL_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A machine with a model: mean latencies by way, in seconds."""
+    """A machine with a model: mean latencies in seconds."""
 
     card_gb: int
     model: str
@@ -74,18 +76,18 @@ class Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.simulate", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="the same: it is arithmetic")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--quick", action="store_true", help="changes nothing: it is arithmetic")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there (JSON)")
     parser.add_argument(
-        "--measured", type=Path, metavar="FILE", help="runs of the bench of serving, to be held against"
+        "--measured", type=Path, metavar="FILE", help="check the simulator with these runs of the serving bench"
     )
     chosen = parser.parse_args(arguments)
     if chosen.measured is not None:
         return check(chosen.measured, chosen.json)
     table = list(rows())
     show_machines(table)
-    waits = ragdoll()
-    show_ragdoll(waits)
+    published = ragdoll()
+    show_ragdoll(published)
     trend = piperag(DESKTOP)
     show_piperag(trend)
     if chosen.json is not None:
@@ -95,6 +97,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "serial_batched": {f"{row.model}_{row.card_gb}gb_s": row.gangs_s for row in table},
         }
         named = {f"serial_batched_{row.model}_{row.card_gb}gb": row.gangs_s / row.pipelined_s for row in table}
+        for name, both in published.items():
+            ours[f"ragdoll_{name}_wait_s"] = both.ragdoll.simulated_wait_s
+            peers["serial_batched"][f"ragdoll_{name}_wait_s"] = both.serial.simulated_wait_s
+            named[f"ragdoll_{name}"] = both.simulated_gain
         report.write(chosen.json, ours, peers, named)
     return 0
 
@@ -103,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(file: Path, written: Path | None) -> int:
-    """Holds the simulator against measured runs; the exit code says whether it is near enough."""
+    """Compares the simulator with measured runs; returns the exit code."""
     try:
         loads = list(compared(*read_runs(file)))
     except PeerFailed as error:
@@ -127,14 +133,14 @@ def check(file: Path, written: Path | None) -> int:
 
 
 def rows() -> Iterator[Row]:
-    """Every card with every model."""
+    """Yields a row for every card and model."""
     for shape in MODELS:
         for card in CARDS_GB:
             yield row_of(shape, card)
 
 
 def row_of(shape: ModelShape, card_gb: int) -> Row:
-    """What a load takes with one question at a time, in gangs, and by two pipelines that are planned as the load is."""
+    """Returns mean latencies with one question at a time, in gangs, and with two pipelines planned for the load."""
     hardware = machine(card_gb, MEMORY_GB)
     demand = wanted(shape, parallel_answers=AT_ONCE, index_bytes=8 * GIB, partition_bytes=GIB // 2, num_partitions=16)
     alone, busy = (
@@ -157,7 +163,7 @@ def row_of(shape: ModelShape, card_gb: int) -> Row:
 
 
 def best_of(placement: Placement, demand: Demand) -> Best:
-    """How many of so many questions are under way, as the engine decides it."""
+    """Returns how many answers to run at once for a number of questions, as a function; decided like in the engine."""
 
     @lru_cache
     def best(count: int, read_s: float) -> int:
@@ -168,7 +174,7 @@ def best_of(placement: Placement, demand: Demand) -> Best:
 
 
 def planned_stages(placement: Placement, profile: Profile, demand: Demand) -> Stages:
-    """The stages of a placement, as the planner predicts them."""
+    """Returns the stages of a placement, as the planner predicts them."""
     homes = homes_of(demand.shape, placement)
     disk, loads = Disk.of(profile, homes), loads_of(demand, placement.index_bytes)
     hidden = sharing_of(placement, profile, Backlog(AT_ONCE, 0, PROMPT_TOKENS, ANSWER_TOKENS), demand).hidden_seconds
@@ -200,22 +206,49 @@ def show_machines(table: Sequence[Row]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """Seconds that a question of RAGDoll's waited, by the paper and here; `batch`: questions of a serial gang."""
+class TableRow:
+    """A system in RAGDoll's table: seconds of a question's stages as published, and its simulated wait.
 
-    published_s: float
-    simulated_s: float
-    serial_published_s: float
-    serial_simulated_s: float
-    batch: int
+    Retrieval and generation times are inputs of the simulation; `batch` is the size of a serial batch.
+    """
+
+    wait_s: float
+    retrieve_s: float
+    generate_s: float
+    simulated_wait_s: float
+    batch: int | None = None
+
+    @property
+    def latency_s(self) -> float:
+        return self.wait_s + self.retrieve_s + self.generate_s
+
+    @property
+    def simulated_latency_s(self) -> float:
+        return self.simulated_wait_s + self.retrieve_s + self.generate_s
 
 
-def ragdoll() -> dict[str, Wait]:
-    """By machine; only the size of the serial batches is chosen, by the serial row."""
-    return {name: _waits(*both) for name, both in RAGDOLL.items()}
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Both systems on one machine."""
+
+    ragdoll: TableRow
+    serial: TableRow
+
+    @property
+    def published_gain(self) -> float:
+        return self.serial.latency_s / self.ragdoll.latency_s
+
+    @property
+    def simulated_gain(self) -> float:
+        return self.serial.simulated_latency_s / self.ragdoll.simulated_latency_s
 
 
-def _waits(ours: tuple[float, float, float], theirs: tuple[float, float, float]) -> Wait:
+def ragdoll() -> dict[str, Compared]:
+    """Returns RAGDoll's table by machine; only the size of the serial batches is chosen, by the serial row."""
+    return {name: _compared(*both) for name, both in RAGDOLL.items()}
+
+
+def _compared(ours: tuple[float, float, float], theirs: tuple[float, float, float]) -> Compared:
     arrivals = moving_poisson(RAGDOLL_QUESTIONS, sum(RAGDOLL_RATES) / 2 / 60, seed=1, phases=RAGDOLL_RATES)
     load = [Question(arrival, 1, 1) for arrival in arrivals]
 
@@ -226,30 +259,34 @@ def _waits(ours: tuple[float, float, float], theirs: tuple[float, float, float])
     batch = min(range(8, 129), key=lambda batch: abs(serial_wait(batch) - theirs[0]))
     served = pipelined(load, _published(ours), lambda count, read_s: len(load))
     simulated = sum(one.latency_s for one in served) / len(served) - ours[1] - ours[2]
-    return Wait(ours[0], max(0.0, simulated), theirs[0], serial_wait(batch), batch)
+    return Compared(TableRow(*ours, max(0.0, simulated)), TableRow(*theirs, serial_wait(batch), batch))
 
 
 def _published(stages: tuple[float, float, float]) -> Stages:
-    """Searching and generating take as long as the paper says, for however many."""
+    """Returns stages that take as long as the paper says, for any number of questions."""
     return Stages(lambda count: stages[1], lambda tokens: 0.0, lambda answers: stages[2])
 
 
-def show_ragdoll(waits: Mapping[str, Wait]) -> None:
-    print("RAGDoll's table, seconds that a question waits (published, simulated):")
-    for name, wait in waits.items():
-        print(
-            f"  {name:<16} RAGDoll {wait.published_s:6.0f} {wait.simulated_s:6.0f}   serial "
-            f"{wait.serial_published_s:6.0f} {wait.serial_simulated_s:6.0f} (in batches of {wait.batch})"
-        )
+def show_ragdoll(found: Mapping[str, Compared]) -> None:
+    print("RAGDoll's table, seconds of a question (wait is simulated; retrieve and generate are taken from the paper):")
+    print(f"  {'':<28}{'wait':>12}{'simulated':>12}{'retrieve':>12}{'generate':>12}{'in all':>12}{'simulated':>12}")
+    for machine_name, both in found.items():
+        for system, row in (("RAGDoll", both.ragdoll), ("serial", both.serial)):
+            seconds = (row.wait_s, row.simulated_wait_s, row.retrieve_s, row.generate_s)
+            cells = (*seconds, row.latency_s, row.simulated_latency_s)
+            note = "" if row.batch is None else f"   in batches of {row.batch}"
+            print(f"  {f'{machine_name}, {system}':<28}" + "".join(f"{cell:>12.0f}" for cell in cells) + note)
+        gains = f"published {both.published_gain:.2f}, simulated {both.simulated_gain:.2f}"
+        print(f"  {machine_name}: serial ÷ RAGDoll, {gains}")
 
 
 # --- PipeRAG's trend ---
 
 
 def piperag(profile: Profile, search_s: float | None = None) -> dict[tuple[int, int], float]:
-    """What a search beside writing gains within an answer, by how much faster inference and retrieval are.
+    """Returns the gain of searching while writing, by the speed-up of inference and of retrieval.
 
-    An interval is written in T_C, a search takes T_ret: one after the other T_C + T_ret, beside each other the longer.
+    An interval is written in T_C, a search takes T_ret: in sequence T_C + T_ret, in parallel the longer of both.
     """
     demand = wanted(MODELS[1])
     placement = plan(machine(12, MEMORY_GB), profile, Backlog(), demand)
@@ -265,7 +302,7 @@ def piperag(profile: Profile, search_s: float | None = None) -> dict[tuple[int, 
 
 
 def show_piperag(trend: Mapping[tuple[int, int], float]) -> None:
-    print("PipeRAG's trend, gain by searching beside writing (where both take as long at first):")
+    print("PipeRAG's trend, gain of searching while writing (if both take equally long at first):")
     print("  inference ×" + "".join(f"{f'retrieval × {times}':>15}" for times in SPEEDUPS))
     for inference in SPEEDUPS:
         print(f"  {inference:>11}" + "".join(f"{trend[inference, retrieval]:>15.2f}" for retrieval in SPEEDUPS))

@@ -1,9 +1,9 @@
-"""A load of questions on a machine that is only described: who waits for what, and for how long. Pure.
+"""Simulates a load of questions on a machine given by its stage times: who waits for what, and how long. Pure.
 
-Two servers, as the engine has two workers: one searches, one generates. What each takes is given as functions of how
-much it does at once, measured or planned; what happens when both work at the same time, as shares of their speed alone.
-Three ways to use them: one question at a time, gangs that are searched and then answered, and both at once with answers
-that come and go between two steps.
+Two servers, like the engine's two workers: one searches, one generates. Their times are functions of how much they do
+at once, measured or planned; how they slow each other down is given as shares of their speed alone. There are three
+ways to use them: one question at a time; gangs that are searched and then answered; and both in parallel, with answers
+that start and end between steps.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-# How many answers to have under way, of so many questions, where the next prompt takes so many seconds to read.
+# Maps the number of questions, and the seconds to read the next prompt, to the number of answers to run at once.
 Best = Callable[[int, float], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """When it comes, in seconds; tokens of its prompt that must be read, and of its answer."""
+    """Its arrival in seconds, the tokens of its prompt that must be read, and those of its answer."""
 
     arrival_s: float
     new_tokens: int
@@ -29,10 +29,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Seconds of searching for so many questions together, of reading so many tokens, and of a step of B answers.
+    """Seconds to search for a number of questions, to read a number of tokens, and of a step with a number of answers.
 
-    `writing` and `searching` are the speeds of both while they work at the same time, as shares of those alone. Of a
-    step, `hidden_s` compute nothing, as layers are read: as much of a prompt may be read meanwhile.
+    `writing` and `searching` are the speeds of both while they run in parallel, as shares of those alone. In `hidden_s`
+    of a step nothing is computed because layers are being read; that much of a prompt can be read meanwhile.
     """
 
     search_s: Callable[[int], float]
@@ -43,9 +43,9 @@ class Stages:
     hidden_s: Callable[[int], float] = lambda answers: 0.0
 
     def hidden_tokens(self, answers: int, new_tokens: int) -> int:
-        """Of so many tokens, those that are read with each step of so many answers; 0 where by themselves is better.
+        """Returns the prompt tokens to read with each step of `answers` answers; 0 if reading separately is better.
 
-        As the engine decides it (pass_times.py): by when both ways are through with the prompt.
+        Decided like in the engine (pass_times.py): by which way finishes the prompt first.
         """
         read_s = self.read_s(new_tokens)
         hidden = int(self.hidden_s(answers) * new_tokens / read_s) if answers and read_s else 0
@@ -57,7 +57,7 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What became of a question, in seconds; it waited for whatever is neither of the other two."""
+    """Times of a question in seconds; the rest of its latency is waiting."""
 
     latency_s: float
     search_s: float
@@ -69,17 +69,17 @@ class Served:
 
 
 def mean_latency_s(served: Sequence[Served]) -> float:
-    """Over all questions."""
+    """Returns the mean over all questions."""
     return statistics.fmean(one.latency_s for one in served)
 
 
 def serial(questions: Sequence[Question], stages: Stages) -> list[Served]:
-    """One question at a time, from its search to its last token."""
+    """Answers one question at a time, from its search to its last token."""
     return gangs(questions, stages, 1)
 
 
 def gangs(questions: Sequence[Question], stages: Stages, most: int) -> list[Served]:
-    """All that wait, `most` at a time, are searched together, then read and written together; then come the next."""
+    """Searches up to `most` waiting questions together, then reads and writes them together; then come the next."""
     served: list[Served] = []
     now, place = 0.0, 0
     while place < len(questions):
@@ -95,7 +95,7 @@ def gangs(questions: Sequence[Question], stages: Stages, most: int) -> list[Serv
 
 
 def _written(gang: Sequence[Question], stages: Stages) -> list[float]:
-    """When each of a gang has ended, in seconds from the first prompt's beginning."""
+    """Returns when each answer of a gang ends, in seconds from the start of the first prompt."""
     now = math.fsum(stages.read_s(one.new_tokens) for one in gang)
     ends, left = [0.0] * len(gang), {place: one.answer_tokens for place, one in enumerate(gang)}
     while left:
@@ -108,13 +108,13 @@ def _written(gang: Sequence[Question], stages: Stages) -> list[float]:
 
 
 def pipelined(questions: Sequence[Question], stages: Stages, best: Best) -> list[Served]:
-    """Searching and generating at the same time, as many as are best by how many there are; see `Pipelines`."""
+    """Searches and generates in parallel, with the best number of answers at once; see `Pipelines`."""
     return Pipelines(questions, stages, best).run()
 
 
 @dataclass(slots=True)
 class _Job:
-    """Something that takes so many seconds more, were it alone, and what follows from it."""
+    """Work that takes `left_s` more seconds if it runs alone, and what happens at its end."""
 
     left_s: float
     end: Callable[[], None]
@@ -122,10 +122,10 @@ class _Job:
 
 @dataclass(slots=True)
 class Pipelines:
-    """The state of both servers, driven from event to event. Whoever waits is searched for with all that wait.
+    """The state of both servers, advanced from event to event. All waiting questions are searched together.
 
-    The next prompt is read when fewer answers run than are best (admission.py): with their steps as far as that costs
-    them nothing, else by itself, and then nobody's answer goes on meanwhile (batching.py).
+    The next prompt is read when fewer answers run than are best (admission.py): along with their steps as far as that
+    is free, otherwise separately, and then no answer continues meanwhile (batching.py).
     """
 
     questions: Sequence[Question]
@@ -143,7 +143,7 @@ class Pipelines:
     _ended_s: dict[int, float] = field(default_factory=dict)
 
     def run(self) -> list[Served]:
-        """Until every question has ended; in their order."""
+        """Runs until every question has ended; returns them in order."""
         coming = deque(range(len(self.questions)))
         while len(self._ended_s) < len(self.questions):
             while coming and self.questions[coming[0]].arrival_s <= self.now:
@@ -180,7 +180,7 @@ class Pipelines:
         return len(self._left) < self.best(len(self._waiting) + len(self._found) + len(self._left), read_s)
 
     def _advance(self, next_arrival_s: float) -> None:
-        """To the next end or arrival, whichever comes first."""
+        """Advances to the next end or arrival."""
         is_both = self._search is not None and self._pass is not None
         ends = [
             (job, job.left_s / (speed if is_both else 1.0), speed if is_both else 1.0)
@@ -208,7 +208,7 @@ class Pipelines:
         self._pass = _Job(self.stages.read_s(num_tokens), end)
 
     def _write(self, num_read: int) -> None:
-        """A token of each answer, and so many of the prompt that is being read."""
+        """Writes a token of each answer, and reads `num_read` tokens of the current prompt."""
         self._pass = None
         for place in list(self._left):
             self._left[place] -= 1

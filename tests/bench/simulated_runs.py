@@ -1,9 +1,9 @@
-"""Measured loads beside what the simulator makes of them: how far its mean latencies are off.
+"""Compares measured loads with the simulator's predictions: the error of its mean latencies.
 
-Of each regime it is told what one question at a time takes in each stage, of the engine and of its peers; how much more
-of the layers a step of several answers reads, by the engine's own plans; by its measured table, how much longer such a
-step computes, and what writing and searching do to each other. All of it is known before the first question of a load
-comes. Everything else follows: moments and lengths are those of the measured load.
+The simulator knows, for each regime: the stage times of one question at a time, of the engine and of its peers; how
+much more of the layers a step with several answers reads, from the engine's plans; and, from its measured table, how
+much longer such a step computes, and how writing and searching slow each other down. All of this is known before the
+first question of a load. Arrivals and lengths are those of the measured load; everything else is predicted.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from tests.bench.peers import PeerFailed
 from tests.bench.serving_figures import ALONE, OURS, SERIAL, Key, Regime, Run, Served
 from tests.bench.simulated import Question, Stages, gangs, mean_latency_s, pipelined, serial
 
-# Sides of which the simulator knows how they work, and the gang of the one that answers in gangs.
+# Sides that the simulator can model, and the gang size of `serial_batched`.
 SIDES, GANG = (OURS, SERIAL, "serial_batched"), 4
-# As the engine has it where a processor computes.
+# The engine's limit where a processor computes.
 MOST_AT_ONCE = MOST_SLOTS_OF_PROCESSOR
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a step of a side reads of its layers, in bytes, as the planner places them (planned_steps.py).
+    """Bytes of layers that a step of a side reads, as the planner places them (planned_steps.py).
 
-    `alone_bytes`: as memory lies while questions come one at a time. `streamed_bytes`: with 1, 2, 3, … answers, as it
-    is to lie where so many questions are there and others follow: their keys and values take the room of layers.
-    `bytes_per_s` is how fast layers come.
+    `alone_bytes`: with the placement for questions one at a time. `streamed_bytes`: with 1, 2, 3, … answers, with the
+    placement for that many questions and others to follow, because their KV takes the room of layers. `bytes_per_s` is
+    the rate at which layers are read.
     """
 
     alone_bytes: float = 0.0
@@ -50,27 +50,27 @@ class Planned:
 
     @property
     def alone_s(self) -> float:
-        """What reading takes in a step alone."""
+        """Returns the seconds of reading in a step with one answer."""
         return self.alone_bytes / self.bytes_per_s if self.bytes_per_s else 0.0
 
     def more_s(self, num_answers: int) -> float:
-        """How much longer it takes in a step of so many answers; of more than were planned, as of the most."""
+        """Returns how much longer a step with `num_answers` reads; beyond the plans, as with the most planned."""
         if not (self.streamed_bytes and self.bytes_per_s):
             return 0.0
         known = self.streamed_bytes[min(num_answers, len(self.streamed_bytes)) - 1]
         return (known - self.alone_bytes) / self.bytes_per_s
 
 
-# Of whom nothing is planned, a step reads what it reads.
+# For sides without plans: a step reads the same with any number of answers.
 AS_IT_IS = Planned()
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is known of a regime's steps.
+    """What is known about the steps of a regime.
 
-    `planned` is by side. By the measured table, `seconds` of computing one are by its number of answers, where the disk
-    did not hide them, and the speeds are those of both stages side by side.
+    `planned` is by side. From the measured table, `seconds` are computing times by number of answers where the disk did
+    not hide them, and the speeds are those of both stages in parallel.
     """
 
     seconds: Mapping[int, float] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Steps:
 
     @classmethod
     def of(cls, measured: Measured) -> Steps:
-        """By the measured table, before anything is planned."""
+        """Creates the steps from the measured table, without plans."""
         seconds = {one.size: one.seconds for one in measured.points if one.kind == "write" and one.seconds}
         best = max(measured.beside, key=lambda one: one.gain, default=None)
         return cls(seconds, *((best.writing, best.searching) if best is not None else (1.0, 1.0)))
@@ -89,20 +89,20 @@ class Steps:
         return replace(self, planned={**self.planned, side: planned})
 
     def times(self, num_answers: int) -> float | None:
-        """How much longer a step of so many answers computes than one of one; None where none was measured."""
+        """Returns computing time with `num_answers` ÷ that with one; None if nothing was measured."""
         if not self.seconds:
             return None
         sizes = sorted(self.seconds)
         rates = [math.log(self.seconds[size] / self.seconds[sizes[0]]) for size in sizes]
         if num_answers > sizes[-1]:
-            # Beyond what was measured each answer more costs as much as on the average before.
+            # Beyond the measured sizes, each further answer costs as much as the average one.
             return math.exp(rates[-1]) * num_answers / sizes[-1]
         return math.exp(float(np.interp(math.log(num_answers), np.log(sizes), rates)))
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A load of a side: mean latency as simulated and as measured, in seconds."""
+    """A load of a side: simulated and measured mean latency in seconds."""
 
     key: Key
     simulated_s: float
@@ -119,34 +119,34 @@ def write_runs(
     step_times: Mapping[Regime, Steps],
     conditions: Mapping[str, Any] | None = None,
 ) -> None:
-    """Every question of every run, the measured steps of each regime, and the `conditions` that all have in common."""
+    """Writes all questions of all runs, the measured steps of each regime, and the `conditions` common to all."""
     content = {
         "conditions": conditions or {},
         "steps": {regime: asdict(steps) for regime, steps in step_times.items()},
         "runs": [{"key": asdict(key), "runs": [run.told() for run in runs]} for key, runs in found.items()],
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Hours of measuring are in it.
+    # Replaced atomically: the file holds hours of measurements.
     beside = file.with_name(f"{file.name}.new")
     beside.write_text(json.dumps(content), encoding="utf-8")
     beside.replace(file)
 
 
 def read_runs(file: Path) -> tuple[dict[Key, list[Run]], dict[Regime, Steps]]:
-    """What `write_runs` wrote.
+    """Reads a file of `write_runs`.
 
     Raises:
-        PeerFailed: It is not there, or is no such file; the message says which.
+        PeerFailed: The file is missing or invalid; the message says which.
     """
     found, step_times, _ = _read(file)
     return found, step_times
 
 
 def resumed(file: Path, conditions: Mapping[str, Any]) -> tuple[dict[Key, list[Run]], dict[Regime, Steps]]:
-    """What is measured already, for a bench that takes longer than a machine is left alone; nothing without the file.
+    """Returns earlier measurements, so that a bench can continue an interrupted run; empty without the file.
 
     Raises:
-        PeerFailed: It was measured under other conditions, or is no such file.
+        PeerFailed: The file was measured under other conditions, or is invalid.
     """
     if not file.exists():
         return {}, {}
@@ -156,12 +156,12 @@ def resumed(file: Path, conditions: Mapping[str, Any]) -> tuple[dict[Key, list[R
     ]
     if other:
         raise PeerFailed(f"{file} was measured with {', '.join(other)}: measure into another file.")
-    print(f"  {sum(map(len, found.values()))} loads are known from {file}")
+    print(f"  {sum(map(len, found.values()))} runs are already in {file}")
     return found, step_times
 
 
 def _read(file: Path) -> tuple[dict[Key, list[Run]], dict[Regime, Steps], dict[str, Any]]:
-    """With the conditions under which it was measured."""
+    """Reads a file with the conditions under which it was measured."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         found = {Key(**one["key"]): [Run.heard(run) for run in one["runs"]] for one in content["runs"]}
@@ -175,13 +175,13 @@ def _read(file: Path) -> tuple[dict[Key, list[Run]], dict[Regime, Steps], dict[s
 
 def _steps(told: Mapping[str, Any]) -> Steps:
     seconds = {int(size): float(value) for size, value in told["seconds"].items()}
-    # Runs that were measured before plans were told have none.
+    # Older files have no plans.
     planned = {side: Planned.heard(one) for side, one in told.get("planned", {}).items()}
     return Steps(seconds, told["writing"], told["searching"], planned)
 
 
 def compared(found: Mapping[Key, Sequence[Run]], steps: Mapping[Regime, Steps]) -> Iterator[Compared]:
-    """Each load of a side whose stages were measured alone."""
+    """Yields each load of a side whose stages were measured alone."""
     for key, runs in found.items():
         alone = found.get(Key(key.regime, key.side, ALONE), ())
         if key.side not in SIDES or key.load == ALONE or not alone:
@@ -194,12 +194,12 @@ def compared(found: Mapping[Key, Sequence[Run]], steps: Mapping[Regime, Steps]) 
 
 
 def stages_of(alone: Sequence[Run], steps: Steps, planned: Planned = AS_IT_IS) -> Stages:
-    """Of questions that were answered one at a time: whoever is alone waits for nobody.
+    """Derives stage times from questions answered one at a time, which do not wait for each other.
 
-    So all between a search's end and the first token is reading, whatever else it was told as: what was read of a
-    prompt ahead, or was had from the disk. Of a step, what it waited for layers hides prompts. It is more where more
-    layers are read, and less where more is computed meanwhile: each answer more computes what a token takes of a
-    prompt, where no table says better.
+    All time from a search's end to the first token counts as reading, also where it was reported otherwise because a
+    prompt was read ahead or came from the disk. In a step, the time spent waiting for layers can hide prompts. It grows
+    with the layers to read, and shrinks with what is computed meanwhile: without a table, each further answer is
+    assumed to compute as long as a prompt token.
     """
     served = [one for run in alone for one in run.served]
     num_steps = sum(max(1, one.answer_tokens) for one in served)
@@ -209,7 +209,7 @@ def stages_of(alone: Sequence[Run], steps: Steps, planned: Planned = AS_IT_IS) -
     alone_s = math.fsum(one.stages_s["decode"] for one in served) / num_steps
     waited_s = min(alone_s, math.fsum(run.totals.get("waited_s", 0.0) for run in alone) / num_steps)
     computed_s = alone_s - waited_s
-    # Where nothing was waited for, so much more could have been read in a step.
+    # If nothing was waited for, reading had this much slack in a step.
     slack_s = waited_s or min(0.0, planned.alone_s - computed_s)
 
     def computing_s(answers: int) -> float:

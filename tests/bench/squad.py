@@ -1,6 +1,6 @@
-"""SQuAD as a retrieval task: paragraphs as files with neutral names, questions that have one right file each.
+"""SQuAD as a retrieval task: paragraphs as files with neutral names, and questions with one relevant file each.
 
-Data: the dev sets of SQuAD 1.1 and 2.0 (Rajpurkar et al., CC BY-SA 4.0), read from the shared data.
+Data: the dev sets of SQuAD 1.1 and 2.0 (Rajpurkar et al., CC BY-SA 4.0), from the shared data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DEPTHS = (1, 5, 10)
 
 @dataclass(frozen=True, slots=True)
 class SquadQuestion:
-    """`paragraph` is the index of the right one; `answers` is empty where the paragraph holds none."""
+    """`paragraph` is the index of the relevant one; `answers` is empty if the paragraph contains none."""
 
     text: str
     paragraph: int
@@ -33,7 +33,7 @@ class Squad:
 
 
 def read_squad(file: Path) -> Squad:
-    """Every distinct paragraph, in order, and every question."""
+    """Reads all distinct paragraphs in order, and all questions."""
     index: dict[str, int] = {}
     questions: list[SquadQuestion] = []
     for article in json.loads(file.read_text(encoding="utf-8"))["data"]:
@@ -46,7 +46,7 @@ def read_squad(file: Path) -> Squad:
 
 
 def write_paragraphs(squad: Squad, folder: Path) -> list[Path]:
-    """One text file for each; its name says nothing, and no title is given away."""
+    """Writes one text file per paragraph, with a name that gives no hint and without titles."""
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{number:04}.txt" for number in range(len(squad.paragraphs))]
     for file, text in zip(files, squad.paragraphs, strict=True):
@@ -55,7 +55,7 @@ def write_paragraphs(squad: Squad, folder: Path) -> list[Path]:
 
 
 def figures(rankings: Sequence[Sequence[int]], right: Sequence[int]) -> dict[str, float]:
-    """R@1, R@5, R@10 and MRR over distinct documents: a document that comes twice takes one place."""
+    """Returns R@1, R@5, R@10 and MRR over distinct documents: duplicates take one place."""
     ranks = [_rank(ranking, paragraph) for ranking, paragraph in zip(rankings, right, strict=True)]
     recall = {f"R@{depth}": sum(rank is not None and rank <= depth for rank in ranks) for depth in DEPTHS}
     reciprocal = sum(1.0 / rank for rank in ranks if rank is not None)
@@ -63,7 +63,7 @@ def figures(rankings: Sequence[Sequence[int]], right: Sequence[int]) -> dict[str
 
 
 def contains_answer(quotes: Sequence[str], answers: Sequence[str]) -> bool:
-    """Whether a gold answer stands in one of the quotes, letter by letter."""
+    """Returns whether a quote contains a gold answer verbatim."""
     return any(answer in quote for quote in quotes for answer in answers)
 
 

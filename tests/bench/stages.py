@@ -1,4 +1,4 @@
-"""How long each stage of our indexing was busy, by clocks around what the engine's own parts do."""
+"""Busy time of each stage of our indexing, measured by patching the engine's own methods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STAGES = {
 
 @contextmanager
 def clocked() -> Iterator[dict[str, float]]:
-    """Busy seconds by stage, filled while the block lasts. Stages overlap, so the sum may exceed the time."""
+    """Yields busy seconds by stage, filled within the block; stages overlap, so their sum may exceed the time."""
     busy: defaultdict[str, float] = defaultdict(float)
     adding = threading.Lock()
 

@@ -1,19 +1,20 @@
-"""What a retrieval finds that runs ahead of the text it is for: PipeRAG's stale queries, with our own embedder.
+"""Retrieval with stale queries (PipeRAG), with our embedder: passages found for text that is some tokens old.
 
     python -m tests.bench.stale_queries [--quick] [--json FILE]
 
-No model writes here: stretches of real documents stand for the answer that is being written, and the library is what
-our chunker makes of documents like them. Two questions are answered.
+No model generates here: stretches of real documents stand for the answer being written, and the library consists of our
+chunks of such documents. There is no peer but the figures of the PipeRAG paper. Answers two questions:
 
-How much does it matter that a window of text is some tokens old when its passages arrive? For staleness 0…64, the mean
-cosine between the best passage of the stale window and the best one of the fresh window. `cosine_64`, which is to be
-at least 0.88, is the last of them (PipeRAG reports as much for its own embedder and library; arXiv 2403.05676).
+- How much does it matter that a query window is some tokens old when its passages arrive? For a staleness of 0 to 64
+  tokens, `cosine_<tokens>` is the mean cosine between the best passage of the stale window and that of the fresh one.
+  The bound is `cosine_64` ≥ .88, which PipeRAG reports for its own embedder and library (arXiv 2403.05676).
+- Does retrieving again help? An answer quotes its sources, so the passage that the next 64 tokens come from is known.
+  `recall_<policy>_<percent>` is the share of spans whose source is in evidence when they are written, with 10, 50 and
+  100 % of the library searched. `none` takes all passages for the question, `once` half of them at one later search,
+  `periodic` a few every 64 tokens, found by a window that is 64 tokens old. All take the same number of passages in
+  total. The bound is periodic ≥ once ≥ none at each percentage.
 
-Does looking again help? An answer quotes its sources, so the passage that the next 64 tokens come from is known, and
-recall is the share of spans whose source is in evidence when they are written: with all passages taken for the
-question (`none`), half of them at the first look again (`once`), or a few every 64 tokens, found by a window that is
-64 tokens old (`periodic`). All three may take equally many. 10, 50 and 100 % of the library are searched. Exit code 1
-unless the bound holds and periodic ≥ once ≥ none of each of these; `--quick` binds nothing.
+Exit code 1 if a bound does not hold, 2 without documents; `--quick` (a third of the work) checks none.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("stale_queries", __doc__, quick="a third of the passages, windows and answers")
     options = parser.parse_args(arguments)
     if not DOCUMENTS.is_dir():
-        print(f"There are no documents at {DOCUMENTS}.", file=sys.stderr)
+        print(f"The documents are missing: {DOCUMENTS} does not exist.", file=sys.stderr)
         return 2
     size = QUICK if options.quick else FULL
     library = read_library(size.chunks)
@@ -87,7 +88,7 @@ def _tell(cosines: dict[int, float], recalls: dict[str, dict[float, float]], fil
 def stale_cosines(
     library: Library, vectors: Vectors, embed: Callable[[Sequence[str]], Vectors], num_windows: int
 ) -> dict[int, float]:
-    """By staleness in tokens, the mean cosine of the best passages of the stale and of the fresh window."""
+    """Returns, by staleness in tokens, the mean cosine of the best passages of the stale and the fresh window."""
     choose = random.Random(SEED)
     long = [text for text in library.texts if len(text.offsets) > WINDOW_TOKENS + max(STALENESS)]
     windows = []

@@ -1,8 +1,8 @@
-"""llama.cpp as it comes, without anything of ours: the model mapped into memory, and the kernel reads what it lacks.
+"""Plain llama.cpp without our code: the model is memory-mapped, and the kernel pages in what is missing.
 
-Run as a side (side_process.py). Settings: `model`; `num_cells` and `num_threads`; `is_repacked`, with which its weights
-are copied into memory of the process in the order that the processor likes, as llama.cpp does by itself. A model that
-is larger than the limit needs that to be off, because copies cannot be given up and read again: the process is killed.
+Runs as a side (side_process.py). Settings: `model`; `num_cells` and `num_threads`; `is_repacked`, llama.cpp's default,
+which copies weights into process memory in the processor's preferred layout. It must be off for a model that exceeds
+the limit: copies cannot be reclaimed and read again, so the process would be killed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _silent = llama.llama_log_callback(lambda level, text, data: None)
 
 
 class StockSide:
-    """A loaded model that writes greedy answers, all at once, a token of each in a pass."""
+    """A loaded model that writes greedy answers together, a token of each per pass."""
 
     def __init__(self, settings: Said, group: Group | None) -> None:
         self._group = group
@@ -42,7 +42,7 @@ class StockSide:
         self._batch = llama.llama_batch_init(settings["num_cells"], 0, 1)
 
     def write(self, prompts: Sequence[Sequence[int]], num_tokens: int) -> MeasuredAnswers:
-        """An answer to each prompt, of so many tokens."""
+        """Writes an answer of `num_tokens` tokens to each prompt."""
         llama.llama_memory_clear(llama.llama_get_memory(self._context), True)
         begun = time.perf_counter()
         self._checksums: list[list[int]] = [[] for _ in prompts]
@@ -65,7 +65,7 @@ class StockSide:
         )
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> list[int]:
-        """All prompts side by side; the first token of each answer."""
+        """Reads all prompts together; returns the first token of each answer."""
         ends = []
         self._batch.n_tokens = 0
         for sequence, prompt in enumerate(prompts):
@@ -75,7 +75,7 @@ class StockSide:
         return self._likeliest(ends)
 
     def _pass(self, last: Sequence[tuple[int, int]]) -> list[int]:
-        """The tokens that follow; of each sequence, in order, its last token and that one's position."""
+        """Returns the next token of each sequence, given its last token and that token's position."""
         self._batch.n_tokens = 0
         for sequence, (token, position) in enumerate(last):
             self._add(token, position, sequence, is_wanted=True)
@@ -103,7 +103,7 @@ class StockSide:
 
 
 def _context_params(settings: Said) -> Any:
-    """Batches and micro-batches are llama.cpp's own."""
+    """Returns context parameters with llama.cpp's default batch sizes."""
     params = llama.llama_context_default_params()
     params.n_ctx = settings["num_cells"]
     params.n_seq_max = MAX_SEQUENCES

@@ -1,6 +1,6 @@
-"""A duel on a model that does not fit into memory: each pass reads its layers from disk, through the engine's own ring.
+"""The drafting duel on a model that does not fit into memory: each pass reads layers through the engine's own ring.
 
-Imported, this starts the side that is bound; run, it is that side.
+Imported, this module starts the memory-limited side; run, it is that side.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from tests.bench.quoting import SEED, Library
 from tests.bench.side_process import Limit, Said, SideProcess, group_of, serve
 from tests.helpers.machines import machine
 
-# What passes still take beside what the process holds when they begin.
+# Memory that passes still allocate after the start.
 _SPARE_BYTES = 32 * 2**20
-# Until then.
+# The limit until then.
 _PLENTY = 1 << 40
-# Of a machine with room enough: what may be used of it is said apart.
+# A machine with ample memory; the budget is set separately.
 _MACHINE_GIB = 64
 
 
 def figures(file: Path, vocabulary: int, num_tokens: int, num_threads: int) -> dict[str, float]:
-    """Those of a process whose memory holds half of the model.
+    """Returns the duel's figures from a process whose memory holds half of the model.
 
     Raises:
         CannotConfine: Memory cannot be limited here.
-        PeerFailed: It was killed, or failed.
+        PeerFailed: The process was killed or failed.
     """
     limit = Limit(_PLENTY, confined.find())
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        # A copy of its own, so that no page of it is counted as somebody else's.
+        # A copy of its own, so that none of its pages are charged to another process.
         copy = Path(folder) / file.name
         shutil.copyfile(file, copy)
         confined.forget_pages(copy)
@@ -63,7 +63,7 @@ def figures(file: Path, vocabulary: int, num_tokens: int, num_threads: int) -> d
 
 
 def placed(shape: ModelShape, num_bytes: int, profile: Profile, num_tokens: int) -> Placement:
-    """Which layers the planner streams, and through what ring, where so many bytes are there for weights."""
+    """Returns the planner's placement of streamed layers and ring, with `num_bytes` for weights."""
     demand = Demand(
         shape,
         NUM_CELLS,
@@ -72,7 +72,7 @@ def placed(shape: ModelShape, num_bytes: int, profile: Profile, num_tokens: int)
         wishes=Wishes(n_ubatch=N_UBATCH, kv_ram_bytes=0, kv_disk_bytes=0),
     )
     frame = Frame("f16", 1, NUM_CELLS, N_UBATCH, kv_on_gpu=True, embedder_on_gpu=False)
-    # The planner gives the weights what a context of this size leaves.
+    # Adds what a context of this size takes, so that the planner gives `num_bytes` to the weights.
     budgets = Budgets(ram_bytes=num_bytes + Terms(demand).framed_ram_bytes(frame))
     backlog = Backlog(running=1, answer_tokens=num_tokens)
     return plan(machine(0, _MACHINE_GIB), profile, backlog, replace(demand, budgets=budgets))
@@ -88,7 +88,7 @@ def _fought(settings: Said) -> dict[str, float]:
     assert group is not None
     half, num_tokens = path.stat().st_size // 2, settings["num_tokens"]
     placement = placed(read_shape(path), half, measured(Profile(), path.parent), num_tokens)
-    # Layers are read as they lie in the model's file: repacked they would come from a copy, which gains both alike.
+    # Layers are read in their file layout: repacked ones would come from a copy, which speeds up both sides alike.
     model = Model(path, 0, lambda _: True, is_repacked=False)
     held_before = group.usage().held_bytes
     stream = LayerStream(
@@ -99,7 +99,7 @@ def _fought(settings: Said) -> dict[str, float]:
         Ledger(),
         part=placement.pinned_part,
     )
-    # Of the half, what lies in memory already.
+    # The part of that half that is in memory already.
     there = max(0, group.usage().held_bytes - held_before)
     library = Library(plain_tokens(settings["vocabulary"]), SEED)
     given = SamplingParams(max_tokens=num_tokens, seed=SEED)
@@ -113,7 +113,7 @@ def _fought(settings: Said) -> dict[str, float]:
 
 
 def _be_bound(group: Group, missing_bytes: int) -> None:
-    """What is held by now stays; so much of the model has room beside it."""
+    """Limits memory to what is held now, plus room for `missing_bytes` of the model."""
     confined.limit(group, group.usage().held_bytes + missing_bytes + _SPARE_BYTES)
 
 

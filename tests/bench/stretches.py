@@ -1,4 +1,4 @@
-"""Stretches of real documents that stand for answers, and whether what they were taken from was in evidence by then."""
+"""Stretches of real documents that stand for answers, and whether their source was in evidence in time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ HasSource = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a document goes on with, and before it the words that are the question."""
+    """A continuation of a document, and the words before it as its question."""
 
     question: str
     text: str
 
 
 def stretches(library: Library, count: int, num_tokens: int) -> Iterator[Stretch]:
-    """A seeded choice, each with so many tokens of the embedder."""
+    """Yields a seeded choice of stretches of `num_tokens` tokens of the embedder."""
     choose = random.Random(SEED + 3)
     long = [text for text in library.texts if len(text.offsets) >= QUESTION_TOKENS + num_tokens]
     for _ in range(count):
@@ -35,7 +35,7 @@ def stretches(library: Library, count: int, num_tokens: int) -> Iterator[Stretch
 
 
 def found_sources(answer: Answer, has_source: HasSource) -> list[bool]:
-    """Span by span, whether what it was taken from was in evidence when it was written; without spans of no source."""
+    """Returns for each span with a known source whether the source was in evidence when the span was written."""
     spans = [(start, answer.text[start : start + SPAN_CHARACTERS]) for start in _span_starts(answer.text)]
     return [
         any(is_source(passage.text, span) for passage in evidence_at(answer, start))
@@ -45,11 +45,11 @@ def found_sources(answer: Answer, has_source: HasSource) -> list[bool]:
 
 
 def evidence_at(answer: Answer, offset: int) -> Sequence[Passage]:
-    """The passages that an answer rested on when `offset` characters of it had been told."""
+    """Returns the passages that the answer had when `offset` characters of it were written."""
     later = [refresh.first_passage for refresh in answer.refreshes if refresh.offset > offset]
     return answer.passages[: min(later, default=len(answer.passages))]
 
 
 def _span_starts(text: str) -> range:
-    """Of whole spans."""
+    """Returns the starts of whole spans."""
     return range(0, len(text) - SPAN_CHARACTERS + 1, SPAN_CHARACTERS)

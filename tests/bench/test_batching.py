@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -68,7 +70,7 @@ def test_ranges_are_in_one_piece_and_never_overlap() -> None:
 
     ranges.give_back(0)
 
-    # Six cells are free, four and two, and five do not fit.
+    # Six cells are free, in ranges of four and two, so five do not fit.
     assert ranges.take(5) is None
     assert ranges.take(3) == 0
     assert ranges.take(2) == 8
@@ -76,7 +78,7 @@ def test_ranges_are_in_one_piece_and_never_overlap() -> None:
 
 @pytest.mark.parametrize("policy", ["max", "pow2", "oracle"])
 def test_reserved_answers_are_those_of_the_step_loop(model: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Sums of a batch that is filled up are made in another order, and a random model's likeliest words are all but so.
+    # Padding a batch changes the order of summation, and a random model's likeliest tokens are nearly tied.
     monkeypatch.setattr(Context, "_num_to_add", lambda *_: 0)
     texts = batching.prompts(SMALL, [length.prompt for length in LENGTHS], (1,))
     with OurGeneration(model, 128, num_sequences=8) as ours:
@@ -123,7 +125,7 @@ def test_as_many_are_asked_at_once_as_was_said(model: Path) -> None:
 def test_speed_counts_only_while_all_are_writing() -> None:
     times = [[0.0, 1.0, 2.0, 3.0], [2.0, 3.0, 4.0, 5.0]]
 
-    # From 2 to 3: one token of each.
+    # From 2 to 3: one token of each answer.
     assert batching.steady_rate(times) == 2.0
 
 
@@ -147,6 +149,33 @@ def test_ratios_have_the_names_that_were_promised() -> None:
     assert named["reservation_max"] == 2.0
 
 
+@pytest.mark.parametrize(("speed", "is_kept"), [(41.0, True), (50.0, False)])
+def test_what_was_measured_beside_a_server_is_told_and_judged(
+    speed: float,
+    is_kept: bool,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ours = {"tokens_per_s_1": 40.0, "backlog_utilisation": 0.97, "backlog_tokens_per_s": 60.0}
+    ours |= {f"backlog_{name}_tokens_per_s": 30.0 for name in ("max", "pow2", "oracle")}
+
+    def run(bench: batching.Bench) -> None:
+        bench.ours, bench.theirs, bench.sharing = ours, {"tokens_per_s_1": speed}, {"tokens_per_s_1": 80.0}
+
+    monkeypatch.setattr(batching.Bench, "run", run)
+    monkeypatch.setattr(batching, "bench_model", lambda *_: model)
+    file = tmp_path / "found.json"
+    options = Namespace(quick=True, peers=tmp_path, json=file)
+
+    assert batching._measure(options, tmp_path / "llama-server") is is_kept
+    # Slots that share all cells have no bound: the difference is llama.cpp's own cost of sharing.
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  llama_server_sharing"))
+    assert "bound" not in line
+    assert json.loads(file.read_text())["ratios"]["llama_server_sharing"] == {"tokens_per_s_1": 0.5}
+
+
 @pytest.mark.skipif(not CONVERSATIONS.is_file(), reason="the Azure traces are not beside this checkout")
 def test_the_whole_bench_finds_every_ratio(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "TOGETHER", (1, 3))
@@ -158,6 +187,6 @@ def test_the_whole_bench_finds_every_ratio(model: Path, tmp_path: Path, monkeypa
     named = batching.named_ratios(bench.ours, bench.theirs)
     assert named.keys() == batching.BOUNDS.keys()
     assert bench.sharing.keys() == {"tokens_per_s_3"}
-    # All but the end of the prompt is shared by four answers, and more than half of all by six beams.
+    # Four answers share all but the end of the prompt; six beams share more than half of everything.
     assert 0.5 < bench.ours["cells_saved_by_4_answers"] < 0.75
     assert 0.5 < bench.ours["cells_saved_by_beam_6"] < 1.0

@@ -80,7 +80,7 @@ def test_a_read_past_the_page_cache_is_seen(tmp_path: Path) -> None:
 
     since = process_marks.take(None).since(before)
 
-    # In memory alone (tmpfs) nothing is read of any disk.
+    # Reads from tmpfs touch no disk.
     assert since.read_bytes == 0 or since.read_bytes >= 2 * MIB
     assert since.limit_hits == 0
 
@@ -95,10 +95,10 @@ def test_a_side_answers_within_its_limit_and_leaves_no_group(tmp_path: Path, par
         both = MeasuredAnswers.heard(side.ask(prompts=prompts, num_tokens=5))
         alone = [MeasuredAnswers.heard(side.ask(prompts=[prompt], num_tokens=5)) for prompt in prompts]
 
-    # What a killed bench had left behind may be gone as well.
+    # Groups that an earlier killed bench left behind may be gone as well.
     assert set(parent.folder.iterdir()) <= before
     assert [len(tokens) for tokens in both.tokens] == [5, 5]
-    # What one writes does not depend on the other.
+    # An answer does not depend on the one beside it.
     assert both.tokens == (*alone[0].tokens, *alone[1].tokens)
     assert both.num_written == 8
     assert len(both.pass_seconds) == 4
@@ -106,7 +106,7 @@ def test_a_side_answers_within_its_limit_and_leaves_no_group(tmp_path: Path, par
 
 
 def test_what_a_killed_bench_left_behind_is_removed(parent: Group) -> None:
-    # No process has this number, which is the most that there can be.
+    # No process has this id: it is the kernel's maximum.
     left = parent.folder / f"ragdoll-bench-{2**22}-1"
     left.mkdir()
 

@@ -14,7 +14,7 @@ from tests.bench.disk_rate import add_disk_rate_option, held_reads
 
 @pytest.fixture
 def devices(tmp_path: Path) -> Path:
-    """A disk and a device in memory."""
+    """Returns a folder with a disk and a memory device."""
     made = tmp_path / "block"
     for name, number in (("vda", "254:0"), ("loop0", "7:0")):
         (made / name).mkdir(parents=True)
@@ -38,7 +38,7 @@ def test_all_disks_are_held_and_the_process_leaves_the_group(
 
 def test_what_a_killed_bench_left_behind_is_removed_and_what_a_running_one_has_is_not(tmp_path: Path, devices: Path):
     above = tmp_path / "groups" / "blkio"
-    # No process has this number, which is the most that there can be; the other one is ours.
+    # No process has the first id, which is the kernel's maximum; the other is ours.
     left, running = above / f"ragdoll-bench-{2**22}-1", above / f"ragdoll-bench-{os.getpid()}-1"
     for folder in (left, running):
         folder.mkdir(parents=True)

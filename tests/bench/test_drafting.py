@@ -37,7 +37,7 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def longest_quote(recorded: Recorded) -> int:
-    """Tokens of the longest stretch that the answer has in common with the passages."""
+    """Returns the tokens of the longest stretch that answer and passages have in common."""
     passages, answer = " " + " ".join(map(str, recorded.quotable)) + " ", recorded.answer
 
     def is_quoted(start: int, end: int) -> bool:
@@ -65,7 +65,7 @@ def test_both_sides_write_the_same_and_drafts_save_passes(tmp_path: Path, librar
     model = Model(tmp_path / "small.gguf", 0, lambda _: True)
     recorded = library.quoting(60, num_passages=1)
     ticks = iter(range(10**9))
-    # A clock on which each pass takes as long as any other: drafts always pay.
+    # On this clock, each pass takes equally long, so drafts always pay.
     found = duel(model, [recorded], SamplingParams(max_tokens=60, seed=1), Pace(1, lambda: next(ticks)))
     assert found.are_same
     assert found.num_passes_saved_share > 0.1
@@ -83,7 +83,7 @@ def test_what_passes_take_says_how_much_there_is_to_gain() -> None:
     assert most_by_passes(costs) == pytest.approx(2.0), "four tokens in the time of two; sixteen in that of ten"
 
 
-# Layers that are larger than pages, so that they can be read one by one.
+# The layers are larger than pages, so that they can be read separately.
 DEEPER = replace(SMALL, name="deeper", layers=6, width=256, feed_forward=768, heads=4, kv_heads=2)
 
 
@@ -99,7 +99,7 @@ def test_both_sides_of_a_model_that_is_streamed_read_layers_through_one_ring(tmp
         given, pace = SamplingParams(max_tokens=40, seed=1), Pace(1, lambda ticks=ticks: next(ticks))
         found.append(duel(model, [recorded], given, pace, stream=stream))
         if stream is not None:
-            # Prompt and answer of both, each pass three layers.
+            # Each pass reads three layers, for prompt and answer of both sides.
             assert stream.counters().read_bytes > 3 * 2 * 20 * min(read_shape(model.path).layer_bytes)
             stream.close()
         model.close()
@@ -129,7 +129,8 @@ def test_half_of_a_model_is_given_to_pinned_layers_and_the_ring(shape) -> None:
         ({"with drafts": 11.0, "without": 10.0}, True, 0),
         (PeerFailed("It was killed."), False, 1),
         (PeerFailed("It was killed."), True, 0),
-        (CannotConfine("There is no group."), False, 0),
+        (CannotConfine("There is no group."), False, 2),
+        (CannotConfine("There is no group."), True, 0),
     ],
 )
 def test_a_quick_run_binds_nothing(

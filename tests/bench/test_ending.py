@@ -1,4 +1,4 @@
-"""Tests for tests.bench.ending: a bench that is told to end puts away what it made."""
+"""Tests for tests.bench.ending: a bench that is ended by a signal removes what it created."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.bench import ending
 from tests.bench.peer_process import ROOT
 
-# Makes a folder as the benches do, says where, and waits to be told to end; then says what it does about it.
+# Creates a folder as the benches do, prints its path, waits for a signal, and prints that it cleans up.
 _BENCH = """
 import tempfile, time
 from tests.bench import ending
@@ -31,7 +31,7 @@ def main():
 
 raise SystemExit(ending.run(main))
 """
-# A second signal meanwhile: whoever is impatient leaves nothing behind either.
+# A second signal during the clean-up must not leave anything behind.
 _AGAIN = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal that asks a process to end")

@@ -1,4 +1,4 @@
-"""Tests for tests.bench.indexing: what it makes of measured seconds."""
+"""Tests for tests.bench.indexing: figures and bounds from measured seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests for tests.bench.joint, its figures, its library, its fixed splits and the map of its sweep."""
+"""Tests for tests.bench.joint: its figures, library, fixed splits and heat map."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25)
 
 
 def course(*seconds: float) -> list[Answered]:
-    """Phases that took so long for as many answers as they have."""
+    """Returns phases that took these seconds for their answers."""
     latencies = [(1.0,) * phase.answers for phase in PHASES]
     return [
         Answered(taken, latency, pinned_layers=3, index_bytes=100, limit_hits=0)
@@ -55,10 +55,10 @@ def test_ratios_are_to_the_best_and_the_worst_and_to_the_best_of_each_phase() ->
 
     named = named_ratios(course(10, 20, 10), {"calm_one": calm_one, "busy_one": busy_one})
 
-    # 56 seconds each for what took us 40.
+    # Each split took 56 seconds, ours 40.
     assert named["best_static"] == pytest.approx(1.4)
     assert named["worst_static"] == pytest.approx(1.4)
-    # 8 seconds of 10, and 16 of 20.
+    # The best split took 8 of our 10 seconds, and 16 of our 20.
     assert named["best_static_per_phase"] == pytest.approx(0.8)
     assert named.keys() == joint.BOUNDS.keys()
 
@@ -97,7 +97,7 @@ def test_a_split_gives_the_index_and_the_model_their_shares() -> None:
 
     assert half.wishes.index_bytes == 0
     assert half.parallel_answers == 4
-    # Of 1,000 bytes 100 are fixed, and the index has 200, of which 40 are planned as what a search reads into; the
+    # Of 1,000 bytes, 100 are fixed and the index has 200, of which 40 are planned as the partition a search reads; the
     # model has half of the rest.
     assert half.budgets.ram_bytes == 100 + (900 - 160) // 2
     assert whole.budgets.ram_bytes == 1_000

@@ -1,4 +1,4 @@
-"""Tests for tests.bench.ledger: what is compared, without an engine."""
+"""Tests for tests.bench.ledger: its comparison, without an engine."""
 
 from __future__ import annotations
 

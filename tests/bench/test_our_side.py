@@ -26,7 +26,7 @@ TOKENS = 6
 
 
 class Anywhere(Group):
-    """A group that limits nothing."""
+    """A group without a limit."""
 
     def usage(self) -> Usage:
         return Usage(anonymous_bytes=1, shared_bytes=0, file_bytes=0, limit_hits=0, kills=0)
@@ -39,7 +39,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def started(model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Starts sides, with layers streamed or as planned, and closes them."""
+    """Returns a function that starts sides, with layers streamed or as planned; closes them afterwards."""
     sides: list[OurSide] = []
 
     def streamed(placement: Placement) -> Placement:
@@ -73,7 +73,7 @@ def test_what_is_streamed_is_written_alike_and_counted(started: Any, model: Path
     assert [len(answer) for answer in ring.tokens] == [TOKENS] * at_once
     assert ring.num_written == at_once * (TOKENS - 1)
     assert whole.streamed_bytes == 0
-    # Each pass reads all of these layers but what they share with their neighbours.
+    # Each pass reads all of these layers except what they share with their neighbours.
     layers = sum(length for _, length in layer_extents(model, (1, 2, 4, 5)))
     assert ring.streamed_bytes_per_pass == pytest.approx(layers, rel=0.35)
 

@@ -1,4 +1,4 @@
-"""Tests for tests.bench.overload: what the figures are made of."""
+"""Tests for tests.bench.overload: its figures and ratios."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ SEEN = {
     "later": [2.5],
     "gaps_ms": [10.0] * 95 + [40.0] * 5,
     "files": [50.0, 50.0, 1.0],
+    "overload_s": [330.0],
 }
 
 
 def test_the_longest_counts_and_lateness_is_what_comes_over_the_interval() -> None:
     ours, ratios = told(SEEN)
     assert (ours["idle_ttft_s"], ours["longest_ttft_s"], ours["timer_late_p99_ms"]) == (2.0, 5.0, 30.0)
+    assert ours["times_capacity"] == 11.0
     assert ratios == pytest.approx({"idle_ttft": 0.4, "recovered": 0.8, "ended": 0.98})
     assert ratios.keys() == BOUNDS.keys()
 

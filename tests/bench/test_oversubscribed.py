@@ -1,4 +1,4 @@
-"""Tests for tests.bench.oversubscribed, its figures, its bound and the models of its peers."""
+"""Tests for tests.bench.oversubscribed: its figures, bounds and peers' models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MIB = 2**20
 
 
 def answers(seconds: float, streamed: int = 0, waited: float = 0.0, marks: Marks = QUIET) -> MeasuredAnswers:
-    """Two passes of so many seconds each, a token in each; so much streamed and waited for in each."""
+    """Returns two passes of one token, each with these seconds, streamed bytes and seconds waited."""
     if marks == QUIET:
         marks = replace(QUIET, read_bytes=2 * streamed)
     return MeasuredAnswers(
@@ -69,12 +69,12 @@ def test_rates_count_what_was_written_and_whole_ones_their_prompts_too() -> None
 def test_a_ratio_is_that_of_the_middle_round() -> None:
     noisy = rounds(answers(0.25), answers(0.5), answers(4.0))
 
-    # 4, 2 and a quarter.
+    # The rounds' ratios are 4, 2 and a quarter.
     assert noisy.over_stock == 2.0
 
 
 def test_the_bound_is_what_the_disk_alone_would_take() -> None:
-    # 400 bytes at 1,000 a second are 0.4 s of a pass of 0.5 s, of which 0.2 s were computed.
+    # 400 bytes at 1,000 per second are 0.4 s of a pass of 0.5 s, of which 0.2 s were computed.
     measured = rounds(answers(0.5, streamed=400, waited=0.3))
 
     assert measured.bound_share == pytest.approx(0.8)
@@ -131,12 +131,12 @@ def test_nothing_is_wrong_where_all_is_as_promised() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"marks": replace(QUIET, read_bytes=840)}, "1.050 times what was streamed was read"),
+        ({"marks": replace(QUIET, read_bytes=840)}, "1.050 times the streamed bytes were read"),
         ({"marks": replace(QUIET, read_bytes=800, limit_hits=3)}, "hit 3 times while decoding"),
-        ({"marks": replace(QUIET, read_bytes=800, major_faults=2)}, "2 major faults"),
+        ({"marks": replace(QUIET, read_bytes=800, major_faults=2)}, "2 major page faults"),
         ({"tokens": ((7, 8, 1),)}, "100% of the answers differ"),
-        ({"ledger_bytes": 90}, "0.900 times what is held"),
-        ({"checksums": ((4, 5, 7),)}, "100% of the answers have other logits"),
+        ({"ledger_bytes": 90}, "0.900 times the bytes held"),
+        ({"checksums": ((4, 5, 7),)}, "100% of the answers have different logits"),
     ],
 )
 def test_each_broken_promise_is_a_sentence(change: dict[str, object], sentence: str) -> None:
@@ -155,7 +155,7 @@ def test_four_answers_at_once_must_pay() -> None:
 
     assert batch_of_four(found) == 4.0
     assert faults(found) == []
-    assert faults(slow) == ["Four answers at once are written 2.50 times as fast as one at 1.7x, not 3 times."]
+    assert faults(slow) == ["At 1.7x, four answers reach 2.50 times the tokens/s of one; the bound is 3."]
     assert batch_of_four({}) is None
 
 
@@ -218,7 +218,7 @@ def test_a_simpler_way_must_not_be_better(capsys: pytest.CaptureFixture[str]) ->
 
 @dataclass
 class Side:
-    """In place of a side's process: says how it reads prompts, and has written at once whatever it is asked."""
+    """Replaces a side's process: reports its prompt batches, and answers everything at once."""
 
     settled: dict[str, int]
 
@@ -228,7 +228,7 @@ class Side:
 
 @dataclass
 class Sides:
-    """Sides of a bench, with what they are started with, and of a prompt, how many tokens each reads at once."""
+    """Sides of a bench with the settings they are started with, and their prompt batch sizes by way."""
 
     bench: Bench
     ubatches: dict[str, int] = field(default_factory=lambda: {"ours": 128, "next_layer_only": 128, "phase_blind": 512})
@@ -279,7 +279,7 @@ def test_a_full_run_promises_what_it_is_known_for() -> None:
 
 @pytest.fixture
 def unmeasured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
-    """Options of a run that measures nothing itself, and that cannot have Accelerate."""
+    """Returns options of a run that measures nothing, and cannot install Accelerate."""
     model = tmp_path / "model.gguf"
     model.write_bytes(b"weights")
     monkeypatch.setattr(oversubscribed, "bench_model", lambda folder, shape: model)
@@ -289,7 +289,7 @@ def unmeasured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Name
 
 
 def all_found(bench: Bench) -> None:
-    """All that is measured without Accelerate, at its best."""
+    """Fills in good results for everything but Accelerate."""
     for factor in bench.size.factors:
         for at_once in bench.size.at_once:
             measured = replace(answers(0.25, streamed=240 * (factor > 1), waited=0.2), num_written=2 * at_once)
@@ -316,7 +316,7 @@ def test_a_full_run_fails_without_a_ratio_that_it_promises_and_names_it(
     assert oversubscribed._measure(unmeasured, Group(tmp_path, 2)) == code
 
     told = [line.strip() for line in capsys.readouterr().out.splitlines() if "missing" in line]
-    assert told == ["accelerate_1.2x_b1 is missing: it is promised, and was not measured."] * code
+    assert told == ["accelerate_1.2x_b1 is missing: it was not measured."] * code
 
 
 def test_a_side_that_is_killed_fails_the_run_and_what_was_found_before_is_told(
@@ -324,7 +324,7 @@ def test_a_side_that_is_killed_fails_the_run_and_what_was_found_before_is_told(
 ) -> None:
     def killed(bench: Bench) -> None:
         bench.found[Point(1.2, 1)] = rounds(answers(0.25, streamed=240, waited=0.2))
-        raise PeerFailed("our_side was killed: it wanted more memory than its limit.")
+        raise PeerFailed("our_side was killed: it needed more memory than its limit.")
 
     monkeypatch.setattr(Bench, "run", killed)
 

@@ -1,4 +1,4 @@
-"""Tests for tests.bench.oversubscribed_card and its sides: what is made of what they told."""
+"""Tests for tests.bench.oversubscribed_card and its sides: figures from what they reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_server_is_measured_from_the_last_first_token_to_the_first_end():
     found = measured([early, late], begun=10.0)
     assert found.tokens == ((1, 2, 3, 4), (5, 6, 7, 8))
     assert found.read_seconds == 2.5
-    # Two of the first in the second and a half after 12.5, and two of the other.
+    # Two tokens of each answer in the 1.5 s after 12.5.
     assert found.num_written == 4
     assert found.tokens_per_second == pytest.approx(4 / 1.5)
 
@@ -41,7 +41,7 @@ def test_ratios_are_those_of_the_middle_round():
 
 def test_a_prompt_that_is_read_by_itself_is_told_without_an_answer(tmp_path: Path):
     bench = Bench(SMALL, Path("m.gguf"), Path("server"), Path("profile.json"))
-    # The end came with the token that shows it was read.
+    # The answer ended with the token that shows the prompt was read.
     read = [MeasuredAnswers(((1,),), seconds, (), 0, NOT_TOLD) for seconds in (1.0, 3.0)]
     bench.rounds = {"8gb_read": Rounds([read[0]], [read[1]]), "8gb_b1": Rounds([written(20, 1.0)], [written(10, 1.0)])}
     tell(bench, tmp_path / "found.json")

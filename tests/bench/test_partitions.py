@@ -1,4 +1,4 @@
-"""Tests for the small pieces of tests.bench.partitions, and for the data it searches."""
+"""Tests for the parts of tests.bench.partitions, and for the vectors it searches."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_a_failed_build_says_where_to_look(tmp_path: Path, monkeypatch: pytest.M
 
 
 def beside(arguments: list[str], folder: Path, measure: Callable[[Path | None], bool]) -> int:
-    """The exit code of a bench that is run so."""
+    """Returns the exit code of a bench that is run with these arguments."""
     parser = parser_of("nothing", "Measures nothing.", quick="less than nothing")
     peers.add_options(parser, alone="only us")
     options = parser.parse_args([*arguments, "--peers", str(folder)])

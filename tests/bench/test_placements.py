@@ -1,4 +1,4 @@
-"""Tests for tests.bench.placements: what its table must show, whatever the machine that it runs on."""
+"""Tests for tests.bench.placements: what its table must show on any machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_shapes_are_read_from_headers_and_are_those_that_other_tests_plan_with(s
         assert (read.kv_cell_bytes, read.trained_context) == (known.kv_cell_bytes, known.trained_context)
         assert sum(read.layer_bytes) == pytest.approx(sum(known.layer_bytes), rel=0.03)
         assert read.other_bytes == pytest.approx(known.other_bytes, rel=0.04)
-        # Some layers are kept finer than others.
+        # Some layers have finer quantisation than others.
         assert len(set(read.layer_bytes)) == 2
 
 

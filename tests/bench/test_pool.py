@@ -1,4 +1,4 @@
-"""Tests for tests.bench.pool, its figures, its load and the texts that its peer reads again."""
+"""Tests for tests.bench.pool: its figures, its load and the peer that reads texts again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_replies_and_switches_come_back_as_they_were_told() -> None:
 
 
 def test_a_token_is_due_by_its_place_from_when_the_question_came() -> None:
-    # Due at 12, 12.5 and 13.
+    # The tokens are due at 12, 12.5 and 13.
     assert reply(12.0, 12.6, 13.0).num_in_time(TARGETS) == 2
 
 
@@ -91,7 +91,7 @@ def test_pieces_are_tokens_where_they_are_as_many() -> None:
 
 
 def test_other_pieces_are_shared_out_by_their_characters() -> None:
-    # Two of the four were told at once, and the last of them is there when its text ends.
+    # Two of the four arrive together; the last has arrived when its text ends.
     assert token_times([(1.0, 4), (2.0, 2), (3.0, 2)], 4) == (1.0, 1.0, 2.0, 3.0)
     assert token_times([(1.0, 1), (2.0, 7)], 4) == (2.0, 2.0, 2.0, 2.0)
 
@@ -119,7 +119,7 @@ def test_a_model_is_wanted_until_its_answers_are_whole() -> None:
     one = reply(10.0, 14.0)
     two = reply(18.0, 20.0, model=1, arrival_s=16.0)
 
-    # 4 seconds of each in 10; and when the first never ends, it is wanted for all 10.
+    # 4 seconds of each in 10; if the first question never ends, it counts for all 10.
     assert models_at_once([one, two]) == pytest.approx(0.8)
     assert models_at_once([replace(one, wanted=3), two]) == pytest.approx(1.4)
 
@@ -193,7 +193,7 @@ def test_texts_go_on_as_they_would_have_without_a_switch(tmp_path: Path) -> None
 
     assert len(switches) == 2
     assert all(switch.out_s > 0 and switch.moved_bytes == 0 for switch in switches)
-    # The token that reading ends with, and three steps; the first model has come twice.
+    # The token after reading and three steps; the first model was loaded twice.
     assert switched[0] == steady[0]
     assert [len(text) for text in switched[1]] == [5 + 4, 25 + 4]
 

@@ -1,4 +1,4 @@
-"""Tests for tests.bench.recurring, and for tests.bench.ttft_reuse on a model of no size."""
+"""Tests for tests.bench.recurring, and for tests.bench.ttft_reuse with a tiny model."""
 
 from __future__ import annotations
 
@@ -99,6 +99,13 @@ def test_passages_come_best_first_and_as_long_as_said(recurring: Recurring) -> N
         assert len(ask.question.tokens) == QUESTION_TOKENS
 
 
+def test_where_their_number_varies_all_numbers_of_passages_occur(recurring: Recurring) -> None:
+    asks = list(recurring.varying(60))
+    assert {len(ask.passages) for ask in asks} == set(range(2, 7))
+    assert all(len(set(ask.passages)) == len(ask.passages) for ask in asks)
+    assert list(recurring.varying(10)) == asks[:10]
+
+
 def test_second_questions_are_over_the_same_documents_in_the_order_that_was_said(recurring: Recurring) -> None:
     first, same, permuted, after = recurring.second_questions(0, 3)
 
@@ -109,7 +116,7 @@ def test_second_questions_are_over_the_same_documents_in_the_order_that_was_said
 
 
 def tokens_read(recurring: Recurring, counts_uses: bool) -> int:
-    """Of the passages of so many questions, by somebody who never forgets."""
+    """Returns the passage tokens to compute for 60 questions with an unlimited cache."""
     paths, uses, num_read = set[tuple[Segment, ...]](), Counter[Segment](), 0
     for ask in recurring.stream(60):
 
@@ -220,18 +227,18 @@ def test_a_peer_that_fails_ends_the_bench_and_what_was_found_is_told(
 
 
 def test_the_whole_bench_finds_every_ratio(tmp_path: Path) -> None:
-    size = ttft_reuse.Size(SMALL, questions=6, sets=1, searches=2, loads=ttft_reuse.LOADS)
+    size = ttft_reuse.Size(SMALL, questions=6, varying=3, sets=1, searches=2, loads=ttft_reuse.LOADS)
     recurring, model = Recurring(SMALL.vocabulary), bench_model(tmp_path, SMALL)
     bench = ttft_reuse.Bench(size, model, tmp_path / "work", recurring, program(tmp_path, SERVER), has_python=True)
 
     bench.run()
 
     named, ours = ttft_reuse.named_ratios(bench.found), bench.found["ours"]
-    assert named.keys() == ttft_reuse.BOUNDS.keys()
+    assert named.keys() == ttft_reuse.BOUNDS.keys() | {"llama_server_varying"}
     assert all(ratio > 0 for ratio in named.values())
     assert named["turn_10"] == pytest.approx(1.0, abs=0.01)
     assert ours["computed_share"] < 1.0
-    # Alone, four at a time, and under three loads.
+    # One at a time, four at a time, and under three loads.
     assert len(bench.decisions.cpu_seconds) == len(bench.decisions.wall_seconds) > 6 * (1 + 1 + 3)
     assert bench.decision_times["decision_p99_ms"] > 0
     assert bench.decision_times["decision_wall_p99_ms"] > 0

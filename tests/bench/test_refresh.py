@@ -25,7 +25,7 @@ def answer_of(text: str, *passages: str, refreshes: tuple[Refresh, ...] = ()) ->
 
 
 def span_of(name: str) -> str:
-    """A span in which no two words are alike."""
+    """Returns a span without repeated words."""
     return " ".join(f"{name}{word:03}" for word in range(100))[:SPAN_CHARACTERS]
 
 
@@ -68,7 +68,7 @@ def test_spans_that_come_from_nowhere_do_not_count() -> None:
 
 
 def written(seconds: float, searching: float = 0.0, hidden: float = 0.0) -> AnswerFinished:
-    """An answer whose first token came after a second."""
+    """Returns an answer whose first token took a second."""
     one, two = span_of("x"), span_of("y")
     come = (Refresh(SPAN_CHARACTERS, 1, 1),) if searching else ()
     timings = Timings(
@@ -87,7 +87,7 @@ def written(seconds: float, searching: float = 0.0, hidden: float = 0.0) -> Answ
 
 
 def by_way(stretch: Stretch, policy: RefreshPolicy) -> AnswerFinished:
-    """Writes as if looking again took a second, of which writing hides half."""
+    """Answers as if searching slowed writing by an amount that depends on the policy."""
     if policy.max_cost_share is None:
         return written(15.0, 6.0, 5.0)
     return {

@@ -55,3 +55,11 @@ def test_ratios_are_kept_when_none_is_less_than_was_asked(capsys: pytest.Capture
     assert not report.show_ratios({"other": 1.5, "idle": 0.9}, {"other": 1.5, "idle": 1.0})
 
     assert [line.rpartition(" ")[2] for line in capsys.readouterr().out.splitlines()] == ["kept", "kept", "BROKEN"]
+
+
+def test_a_ratio_without_a_bound_is_only_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.show_promised({"other": 1.5, "told only": 0.1}, {"other": 1.5})
+
+    kept, plain = capsys.readouterr().out.splitlines()
+    assert kept.endswith("bound 1.5: kept")
+    assert plain.split() == ["told", "only", "0.100"]

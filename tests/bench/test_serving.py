@@ -1,4 +1,4 @@
-"""Tests for tests.bench.serving: its loads, what it makes of latencies, its order, and the ways of our side."""
+"""Tests for tests.bench.serving: its loads, figures, order of measurements, and the variants of our side."""
 
 from __future__ import annotations
 
@@ -49,9 +49,11 @@ from tests.bench.serving_figures import (
     idle_shares,
     in_overload,
     interval,
+    judged_beside,
     medians,
     named_ratios,
     percentile,
+    phases_of,
     promised,
     ratio,
     shares,
@@ -85,7 +87,7 @@ SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25)
 
 
 def served(*latencies: float, apart: float = 10.0) -> Run:
-    """Questions that came so far apart; of each a tenth was waiting, searching and reading, the rest was writing."""
+    """Returns questions `apart` seconds apart: a tenth each is waiting, searching and reading, the rest writing."""
     return Run(
         tuple(
             Served(
@@ -105,7 +107,7 @@ def served(*latencies: float, apart: float = 10.0) -> Run:
 
 
 def library(**words: int) -> Library:
-    """Documents of so many words each; else two of 200, and one that is too short to be asked about."""
+    """Returns documents of these numbers of words; by default two of 200, and one that is too short for questions."""
     texts = []
     for name, count in (words or {"a": 200, "b": 200, "c": 3}).items():
         named = [f"{name}{number}" for number in range(count)]
@@ -145,7 +147,7 @@ def test_recorded_moments_keep_their_shape_at_another_rate() -> None:
 
     arrivals = recorded(stamps, 4, per_second=1.0, seed=1)
 
-    # Three gaps of seven seconds in all, at one a second.
+    # Three gaps, seven seconds in total, at one question per second.
     assert arrivals == pytest.approx([0.0, 3 / 7, 9 / 7, 3.0])
 
 
@@ -248,7 +250,7 @@ def test_waiting_is_also_that_for_the_model() -> None:
 def test_stages_are_idle_when_no_question_is_in_them() -> None:
     found = idle_shares(served(10.0, 10.0).served)
 
-    # From 0 to 20 s; searched from 1 to 2 and 11 to 12, read and written from 2 to 10 and 12 to 20.
+    # From 0 to 20 s: searched from 1 to 2 and 11 to 12, read and written from 2 to 10 and 12 to 20.
     assert found == {"retrieval_idle": pytest.approx(0.9), "generation_idle": pytest.approx(0.2)}
 
 
@@ -284,7 +286,7 @@ def test_ratios_are_paired_by_seed_and_over_as_many_questions_as_both_were_asked
     assert named == {
         # 10 ÷ 5 and 8 ÷ 2.
         "serial_batched": pytest.approx(3.0),
-        # Asked one question, of which ours took a second.
+        # This side was asked one question, which took ours a second.
         "accelerate": pytest.approx(30.0),
         "one_at_a_time": pytest.approx(0.98),
         "serial_overload_fits": pytest.approx(5.0),
@@ -361,7 +363,7 @@ def test_an_ablation_that_may_be_as_fast_is_not_shown() -> None:
     assert {side: is_shown for side, (_, is_shown) in told.items()} == {"no_tree": True, "no_drafting": False}
     (slower, _), (alike, _) = told.values()
     assert slower.split()[:3] == ["fits,", "no_tree", "1.500"]
-    assert slower.endswith("between 1.500 and 1.500")
+    assert slower.endswith("95 % interval 1.500 to 1.500")
     assert alike.split()[:3] == ["fits,", "no_drafting", "1.000"]
     assert alike.endswith(": not shown")
 
@@ -385,7 +387,7 @@ def test_in_overload_waiting_is_held_against_the_serial_peers() -> None:
         Key("oversubscribed", "serial", "poisson_1.2"): [theirs],
     }
 
-    # A second of twenty; read and written for eight of ten.
+    # Searching takes one second of twenty, reading and writing eight of ten.
     assert in_overload(found, "oversubscribed") == {
         "overload_waiting": pytest.approx(1 / 20),
         "overload_idle": pytest.approx(0.2),
@@ -396,7 +398,7 @@ def test_in_overload_waiting_is_held_against_the_serial_peers() -> None:
 def test_every_bound_is_of_something_that_a_full_run_measures() -> None:
     assert promised(FULL.sides) == BOUNDS
     assert promised({"fits": ["ours", "serial", "no_tree"]}).keys() == {"one_at_a_time_fits"}
-    # What is not asked is not promised.
+    # Sides that are not measured have no bounds.
     sides = {"oversubscribed": ["ours", "serial", "serial_batched"]}
     assert promised(sides, [OWN_RATE]).keys() == {"one_at_a_time", "serial_batched_own_rate"}
     assert promised(sides, ["poisson_0.9"]).keys() == {"one_at_a_time", "serial_batched"}
@@ -405,7 +407,7 @@ def test_every_bound_is_of_something_that_a_full_run_measures() -> None:
 
 
 def test_who_answers_in_gangs_manages_as_many_as_end_where_all_wait() -> None:
-    # Ten and twenty seconds, both from the beginning.
+    # Ten and twenty seconds, both from the start.
     assert gang_capacity_per_s(served(10.0, 20.0, apart=0.0)) == pytest.approx(0.1)
 
 
@@ -472,14 +474,14 @@ def test_loads_that_are_named_are_asked_and_no_others() -> None:
         asked = list(steps(FULL, "oversubscribed", sides, [named]))
         assert {step.load.name for step in asked} - {"at_once"} == {"alone", named}
     own = [step for step in asked if step.load.name not in ("alone",)]
-    # What its rate is made of comes first.
+    # The measurements that determine rates come first.
     assert own[: len(FULL.seeds)] == [Step("serial_batched", Load("at_once"), seed) for seed in FULL.seeds]
     assert {step.side for step in own[len(FULL.seeds) :]} == {"ours", "serial_batched"}
     assert len(own) == 3 * len(FULL.seeds)
 
 
 def failing(*fails: tuple[str, str], **options: Any) -> tuple[serving.Bench, list[tuple[str, str, int]]]:
-    """A bench whose sides fail at these loads, and what it measured in order."""
+    """Returns a bench whose sides fail at these loads, and the list of what it measures, in order."""
     bench, asked = serving.Bench.__new__(serving.Bench), list[tuple[str, str, int]]()
     bench.size, bench.found, bench.server, bench.interpreters = FULL, {}, None, {}
     bench.options = argparse.Namespace(only=["serial_batched"], json=None, csv=None, runs=None, plot=None, load=())
@@ -497,7 +499,7 @@ def failing(*fails: tuple[str, str], **options: Any) -> tuple[serving.Bench, lis
 
 @pytest.fixture
 def unmeasuring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Benches that measure as they were told to, and rehearse nothing."""
+    """Makes benches skip the model's profile, and measure by a `measure` that the test sets."""
     monkeypatch.setattr(serving, "Bench", type("Bench", (serving.Bench,), {}))
     monkeypatch.setattr(serving.Bench, "_rehearse", lambda bench, regime: None)
     monkeypatch.setattr(serving.Bench, "_measure", lambda bench, regime, step: bench.measure(regime, step))
@@ -537,7 +539,7 @@ def test_another_peer_that_fails_is_left_out_from_there_on() -> None:
 
     bench.run("oversubscribed")
 
-    # Its own rate is not known then, so nobody is asked at it.
+    # Without its capacity, there is no load at its own rate.
     assert asked[-1] == ("serial_batched", "at_once", FULL.seeds[0])
     assert bench.found[Key("oversubscribed", "serial_batched", "poisson_0.9")]
 
@@ -554,7 +556,7 @@ def test_rates_are_those_of_whoever_they_are_named_by() -> None:
 
 
 class TellingSide:
-    """Answers everything alike, and plans."""
+    """A side that gives the same answer to everything, and returns plans."""
 
     def __init__(self) -> None:
         self.asked: list[set[str]] = []
@@ -605,7 +607,7 @@ def test_what_is_known_of_a_load_are_its_first_seeds() -> None:
     again = list(left(wanted, "fits", known))
     assert again[0] == Step("ours", Load("alone"), FULL.seeds[2])
     assert again[1:] == wanted[6:]
-    # While it goes on, what is measured becomes known.
+    # The result becomes known during the measurement.
     for step in (going_on := left(wanted, "fits", known)):
         known.setdefault(Key("fits", step.side, step.load.name), []).append(served(1.0))
     assert list(going_on) == list(left(wanted, "fits", known)) == []
@@ -663,7 +665,7 @@ def test_a_ring_of_two_whole_layers_is_planned_for_and_left_again(tmp_path: Path
 
 
 def test_nothing_leaves_the_room_before_the_last_gang_was_answered() -> None:
-    # Not within a search: the answers that are waited for would have fewer cores.
+    # Not within a search: the answers that others wait for would have fewer cores.
     was_answered, left = threading.Event(), list[Any]()
     room = GangRoom(2, lambda: was_answered.wait(30))
     questions_of = [QuestionInFlight(Question(name, "?", priority="batch")) for name in "abc"]
@@ -686,7 +688,7 @@ def test_a_count_that_begins_anew_goes_on_growing() -> None:
     for count in (5.0, 7.0, 1.0, 4.0):
         grown.see(count)
 
-    # 2 more, then 1 of another counter, then 3 more.
+    # 2 more, then 1 of a new counter, then 3 more.
     assert grown.total == 6.0
 
 
@@ -760,7 +762,10 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
     assert (options.plot / "serving-fits-poisson_0.9.png").read_bytes().startswith(b"\x89PNG")
     with (options.plot / "serving-fits-poisson_0.9.csv").open(newline="") as stream:
         assert [row["backlog"] for row in csv.DictReader(stream)] == ["1", "2"]
-    assert "30.0 questions a minute" in capsys.readouterr().out
+    assert written["ratios"]["p95_serial_batched_fits"] == pytest.approx(2.0)
+    told = capsys.readouterr().out
+    assert "30.0 questions a minute" in told
+    assert "poisson_0.9, by phases of the rate: answers at once 0.00 → " in told
 
     key = Key("fits", "serial_batched", OWN_RATE)
     bench.found |= {
@@ -836,3 +841,36 @@ def test_peers_read_passages_as_our_side_does(page: int | None) -> None:
 
 def test_who_is_handed_no_evidence_reads_what_it_found() -> None:
     assert Asked("Why?", 0.0, 1, 4).read(["what it found"]) == ["what it found"]
+
+
+def test_phases_say_how_a_load_was_followed() -> None:
+    # Two, eight and two questions: at 1 and 2 s, at 11 to 18 s, at 21 and 22 s; each is answered at once.
+    arrivals = [1.0, 2.0, *(float(at_s) for at_s in range(11, 19)), 21.0, 22.0]
+    questions = tuple(Served(at_s, at_s, at_s, at_s, at_s, at_s) for at_s in arrivals)
+    moments = (Moment(0.0, 1, 1, 1, 40, 9), Moment(2.0, 8, 4, 4, 10, 6), Moment(10.0, 8, 4, 4, 30, 6))
+    after = (Moment(18.0, 0, 0, 1, 40, 9),)
+
+    calm, busy, calm_again = phases_of(Run(questions, (*moments, *after)))
+
+    assert (calm["slots"], busy["slots"], calm_again["slots"]) == (1.0, 4.0, 1.0)
+    assert busy["index_bytes"] == pytest.approx((8 * 10 + 8 * 30) / 16)
+    assert calm["index_bytes"] == calm_again["index_bytes"] == 40.0
+    assert phases_of(Run(questions)) == []
+
+
+def test_what_is_judged_beside_ratios_is_written_as_well() -> None:
+    found = {
+        Key("oversubscribed", "ours", "poisson_0.9"): [served(1.0, 2.0)],
+        Key("oversubscribed", "no_ring", "poisson_0.9"): [served(2.0, 4.0)],
+        Key("oversubscribed", "serial_batched", "poisson_0.9"): [served(3.0, 6.0)],
+        Key("oversubscribed", "ours", "poisson_1.2"): [served(1.0, 2.0)],
+        Key("oversubscribed", "serial", "poisson_1.2"): [served(9.0, 9.0)],
+    }
+
+    told = judged_beside(found, ("no_ring", "no_tree"))
+
+    assert told.keys() == {
+        "p95_serial_batched", "max_serial_batched", "overload_waiting", "overload_idle", "no_ring_low", "no_ring_high",
+    }  # fmt: skip
+    assert told["no_ring_low"] == pytest.approx(told["no_ring_high"]) == pytest.approx(2.0)
+    assert told["p95_serial_batched"] == pytest.approx(3.0)

@@ -1,4 +1,4 @@
-"""Tests for tests.bench.simulated and simulate: cases that can be done by hand, and what must hold for all."""
+"""Tests for tests.bench.simulated and simulate: cases computed by hand, and invariants."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.bench.peers import PeerFailed
 from tests.bench.planned_steps import planned_steps
 from tests.bench.serving_figures import Key, Run
 from tests.bench.serving_figures import Served as Measured
-from tests.bench.simulate import SPEEDUPS, check, main, piperag, row_of
+from tests.bench.simulate import RAGDOLL, SPEEDUPS, check, main, piperag, ragdoll, row_of, show_ragdoll
 from tests.bench.simulated import Question, Served, Stages, gangs, mean_latency_s, pipelined, serial
 from tests.bench.simulated_runs import Planned, Steps, compared, read_runs, resumed, stages_of, write_runs
 from tests.helpers.machines import DESKTOP, MODELS, machine, wanted
 
-# A search takes two seconds however many it is for, a token is read in a hundredth, and a step takes a second.
+# A search takes two seconds for any number of questions, a prompt token .01 s, a step one second.
 PLAIN = Stages(lambda count: 2.0, lambda tokens: tokens / 100, lambda answers: 1.0)
 
 
 def pairs(count: int, read_s: float) -> int:
-    """One answer, and another one beside it where it has been searched for."""
+    """Allows a second answer beside the first, once it has been searched for."""
     return 2
 
 
@@ -61,7 +61,7 @@ def test_an_answer_of_a_gang_ends_with_its_last_token_and_the_next_gang_waits_fo
 def test_while_one_is_answered_the_next_is_searched():
     questions = [Question(0.0, 100, 4), Question(1.0, 100, 4)]
     first, second = pipelined(questions, PLAIN, pairs)
-    # The second is searched from 2 to 4, and read from 4 to 5 while one token of the first is there.
+    # The second is searched from 2 to 4, and read from 4 to 5 while the first has one token.
     assert (first.latency_s, second.latency_s) == (pytest.approx(8.0), pytest.approx(9.0 - 1.0))
     assert second.search_s == pytest.approx(2.0)
 
@@ -96,14 +96,14 @@ def test_both_at_once_are_as_slow_as_they_make_each_other():
 
 
 def test_what_steps_wait_for_hides_a_prompt() -> None:
-    # Of a second's step .6 s compute nothing: 60 tokens are read in each, and a prompt of 300 takes five.
+    # .6 s of a step's second compute nothing: 60 tokens are read in each, so a prompt of 300 takes five steps.
     streamed = replace(PLAIN, hidden_s=lambda answers: 0.6)
     questions = [Question(0.0, 100, 9), Question(0.0, 300, 4)]
     first, second = pipelined(questions, streamed, pairs)
     # Read by 3; nine steps by 12, of which the first five read the other prompt; its four tokens follow.
     assert (first.latency_s, second.latency_s) == (pytest.approx(12.0), pytest.approx(12.0))
     assert second.generation_s == pytest.approx(9.0)
-    # Where hardly anything is hidden, the first waits while the prompt is read.
+    # Where hardly anything is hidden, the first answer waits while the prompt is read.
     hardly = replace(PLAIN, hidden_s=lambda answers: 0.1)
     assert pipelined(questions, hardly, pairs) == pipelined(questions, PLAIN, pairs)
 
@@ -135,7 +135,7 @@ def test_in_overload_both_at_once_beat_gangs_and_these_beat_one_at_a_time():
 
 
 def served(arrival_s: float, stages: Sequence[float], tokens: tuple[int, int] = (100, 4)) -> Measured:
-    """A question of so many seconds of waiting, searching, reading and writing."""
+    """Returns a question with these seconds of waiting, searching, reading and writing."""
     moments = [arrival_s]
     for seconds in stages:
         moments.append(moments[-1] + seconds)
@@ -144,7 +144,7 @@ def served(arrival_s: float, stages: Sequence[float], tokens: tuple[int, int] = 
 
 
 def found() -> dict[Key, list[Run]]:
-    """Two questions one after the other, and both at once as somebody serial answers them."""
+    """Returns runs of two questions: one after the other, and both at once on a serial side."""
     alone = Run((served(0.0, (0.0, 2.0, 1.0, 4.0)), served(7.0, (0.0, 2.0, 1.0, 4.0))))
     both = Run((served(0.0, (0.0, 2.0, 1.0, 4.0)), served(0.0, (7.0, 2.0, 1.0, 4.0))))
     return {Key("fits", "serial", "alone"): [alone], Key("fits", "serial", "poisson_0.9"): [both]}
@@ -160,7 +160,7 @@ def test_what_went_as_the_stages_alone_say_is_simulated_without_an_error():
 def test_ours_is_simulated_as_the_engine_lets_questions_in() -> None:
     alone, both = found().values()
     [one] = compared({Key("fits", "ours", "alone"): alone, Key("fits", "ours", "poisson_0.9"): both}, {})
-    # One is searched for and read behind the other, at least, and at most answered behind it too.
+    # One is searched and read after the other at least, and answered after the other at most.
     assert one.key.side == "ours"
     assert 7.0 < one.simulated_s <= 12.0
 
@@ -170,7 +170,7 @@ def test_what_steps_waited_for_alone_hides_prompts_of_ours() -> None:
     plain, waited = (
         stages_of([replace(run, totals={"waited_s": seconds}) for run in alone], Steps()) for seconds in (0.0, 4.0)
     )
-    # Eight tokens were written, and a token of a prompt takes a hundredth.
+    # Eight tokens were written, and a prompt token takes .01 s.
     assert [plain.hidden_s(1), waited.hidden_s(1), waited.hidden_s(11), waited.hidden_s(99)] == [
         0.0,
         pytest.approx(0.5),
@@ -180,7 +180,7 @@ def test_what_steps_waited_for_alone_hides_prompts_of_ours() -> None:
 
 
 def test_whatever_comes_between_a_search_and_the_first_token_of_somebody_alone_is_reading() -> None:
-    # What was read ahead is told as waiting: nobody else was there to be waited for.
+    # Reading ahead is reported as waiting here, though there was no other question to wait for.
     told_so = Run((served(0.0, (0.0, 2.0, 1.0, 4.0)),))
     read_ahead = Run((replace(told_so.served[0], prefill_began_s=2.75),))
     [plain, ahead] = (stages_of([run], Steps()) for run in (told_so, read_ahead))
@@ -202,15 +202,15 @@ def test_a_step_takes_longer_where_keys_and_values_take_the_room_of_layers() -> 
 def test_more_is_hidden_where_a_step_reads_more_layers() -> None:
     run = replace(found()[Key("fits", "serial", "alone")][0], totals={"waited_s": 4.0})
     stages = stages_of([run], Steps(), Planned(50.0, (50.0, 100.0), 100.0))
-    # A step takes a second, of which half is waited for. With another answer half a second more is read meanwhile, of
-    # which computing hides what a token of a prompt takes, a hundredth.
+    # A step takes a second, half of it waiting. Another answer adds half a second of reading, of which computing hides
+    # what a prompt token takes, .01 s.
     assert [stages.step_s(1), stages.step_s(2)] == [pytest.approx(1.0), pytest.approx(1.5)]
     assert [stages.hidden_s(1), stages.hidden_s(2)] == [pytest.approx(0.5), pytest.approx(0.99)]
 
 
 def test_what_is_read_more_is_waited_for_only_where_computing_does_not_hide_it() -> None:
     [run] = found()[Key("fits", "serial", "alone")]
-    # A step computes for a second and waits for nothing: .3 s of it read, with two answers .9 s, with three 1.4 s.
+    # A step computes for a second and does not wait: it reads for .3 s, with two answers .9 s, with three 1.4 s.
     stages = stages_of([run], Steps({1: 0.5, 2: 0.6, 3: 0.6}), Planned(30.0, (30.0, 90.0, 140.0), 100.0))
     assert [stages.step_s(count) for count in (1, 2, 3)] == [pytest.approx(seconds) for seconds in (1.0, 1.2, 1.4)]
     assert [stages.hidden_s(count) for count in (1, 2, 3)] == [pytest.approx(seconds) for seconds in (0.0, 0.0, 0.2)]
@@ -228,7 +228,7 @@ def test_of_a_model_that_is_streamed_more_is_read_in_a_step_of_more_answers_and_
     planned = planned_steps(placed, DESKTOP, hardware, replace(backlog, waiting=7, running=3), demand, here)
     assert planned == planned_steps(placed, DESKTOP, hardware, backlog, demand, here)
     assert len(planned.streamed_bytes) == 16
-    # Where others follow, cells are kept for them already.
+    # If others follow, cells are reserved for them.
     read = planned.streamed_bytes
     assert 0 < planned.alone_bytes < read[0] < read[3] < read[15]
     assert planned.alone_s == pytest.approx(planned.alone_bytes / DESKTOP.stream_bytes_per_s)
@@ -325,3 +325,22 @@ def test_searching_beside_writing_gains_most_where_both_take_as_long():
     trend = piperag(DESKTOP)
     assert all(trend[times, times] == pytest.approx(2.0) for times in SPEEDUPS)
     assert trend[1, 16] < trend[1, 4] < trend[1, 1]
+
+
+def test_what_ragdoll_published_follows_from_its_stages_by_the_simulation(capsys: pytest.CaptureFixture[str]):
+    found = ragdoll()
+
+    assert found.keys() == RAGDOLL.keys()
+    for name, both in found.items():
+        published = RAGDOLL[name]
+        assert (both.ragdoll.wait_s, both.ragdoll.retrieve_s, both.ragdoll.generate_s) == published[0]
+        assert (both.serial.wait_s, both.serial.retrieve_s, both.serial.generate_s) == published[1]
+        # The serial batch size was fitted to this row; the other row follows from it.
+        assert both.serial.simulated_wait_s == pytest.approx(both.serial.wait_s, rel=0.05)
+        assert both.ragdoll.simulated_wait_s < both.serial.simulated_wait_s / 2
+        assert both.simulated_gain > 1.5
+    show_ragdoll(found)
+    told = capsys.readouterr().out
+    for both_rows in RAGDOLL.values():
+        for row in both_rows:
+            assert all(f" {seconds:.0f}" in told for seconds in row)

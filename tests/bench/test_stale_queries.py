@@ -25,13 +25,13 @@ CHUNK_WORDS = 240
 
 
 def words_of(text: str) -> Text:
-    """A text whose tokens are its words."""
+    """Returns a text whose tokens are its words."""
     return Text(text, tuple(match.span() for match in re.finditer(r"\S+", text)))
 
 
 @pytest.fixture(scope="module")
 def library() -> Library:
-    """Twelve documents in which no two words are the same, cut every 240 words."""
+    """Returns twelve documents without repeated words, cut every 240 words."""
     texts = [" ".join(f"d{document}w{word}" for word in range(1_440)) for document in range(12)]
     chunks, followers, documents = list[str](), list[int | None](), list[int]()
     for document, text in enumerate(texts):
@@ -45,7 +45,7 @@ def library() -> Library:
 
 
 def embedded(library: Library, texts: Sequence[str]) -> np.ndarray:
-    """Unit vectors: one direction for each passage, as far as a text has words of it."""
+    """Returns unit vectors with one direction per passage, weighted by the words that a text has of it."""
     places = {word: index for index, chunk in enumerate(library.chunks) for word in chunk.split()}
     vectors = np.zeros((len(texts), len(library.chunks)), np.float32)
     for row, text in enumerate(texts):

@@ -1,36 +1,35 @@
-"""How soon an answer begins when documents recur, beside llama-server with its prompt cache and llama-cpp-python's.
+"""Time to first token when documents recur: our KV reuse beside llama-server's prompt cache and llama-cpp-python's.
 
     python -m tests.bench.ttft_reuse [--quick] [--json FILE] [--peers FOLDER] [--no-peers]
 
-A model of 1B shape reads 4 of 200 documents (256 tokens each) per question. Popularity follows Zipf's law such that 3 %
-of the documents take 60 % of the places, and passages come in the order that retrieval gives them, which is another one
-each time. All sides get the same questions, cells, threads and greedy sampling; peers read passages as they come, we
-may order them along what is kept, as far as the application's settings let their scores suffer. llama-server has its
-default of 8 GiB for prompts in RAM, llama-cpp-python the same; we have a quarter of it, and a disk. Ratios, theirs ÷
-ours in seconds to the first token where nothing else is said:
+A model of 1B shape with random weights reads 4 of 200 documents (256 tokens each) per question. Popularity follows
+Zipf's law such that 3 % of the documents take 60 % of the places, and retrieval returns them in a different order each
+time. All sides get the same questions, cells and threads and decode greedily. Peers read passages in the order found;
+ours may order them along cached KV, within the loss of relevance that the application's settings allow. llama-server
+and llama-cpp-python have 8 GiB of RAM for their caches (the server's default); ours has 2 GiB, and 16 GiB on the disk.
 
-- `llama_server`: the mean over all questions, from empty caches, while they come by a Poisson process as RAGCache
-  measures it (§7): as many as llama-server manages in the same time, one after the other or with all its slots taken,
-  whichever is more. Who waits for others waits for the first token too. Both sides get them at the same moments.
-  `llama_server_at_0.8` and `_at_1.2` are the same for four fifths of these and a fifth more.
-- `llama_server_alone`, `llama_cpp_python`: the same when each question comes after the answer before. Half of all
-  tokens then have to be read, whatever the order, for nobody read them there before: reading nothing twice cannot
-  gain more than twice.
-- `throughput_llama_server`: questions in a second when four are always waiting, ours ÷ theirs.
-- `second_question_cold`: our own first question over documents ÷ our second one.
-- `second_question_permuted`, `second_question_same_order`: that second question, in another order of the same
-  documents or in the same one.
-- `turn_10`: in a chat that brings new evidence with each turn, the new tokens of turn 10 ÷ those that were computed.
-- `after_restart`: our own first question ÷ the one over known documents after everything was closed and opened again.
-- `no_reorder`: all questions with passages as they come ÷ with ordering, both ours.
-- `no_speculation`: the same for reading that begins only when the search has ended ÷ during it. The search is a
-  simulated one of four stages, each of which may change the passages.
+Ratios are mean times to first token, theirs ÷ ours, unless stated otherwise:
 
-A decision is an order of passages, or what of a prompt is found to be kept, with what that moves. Its bound is on what
-it takes of the processor; beside it stands what the clock says, on which other threads have their time as well.
+- `llama_server`: over all questions, from empty caches, with arrivals of a Poisson process as in RAGCache (§7), at the
+  same times for both sides. The rate is what llama-server manages, one by one or with all slots in use, whichever is
+  higher; time in the queue counts. `llama_server_at_0.8` and `_at_1.2`: at .8 and 1.2 of that rate.
+- `llama_server_alone`, `llama_cpp_python`: each question comes after the previous answer. Half of all tokens have not
+  been read by anybody before, so reuse cannot gain more than a factor of two.
+- `llama_server_varying`: like `llama_server_alone`, for other questions with 2 to 6 documents each (no bound).
+- `throughput_llama_server`: questions per second with four always open, ours ÷ theirs.
+- `second_question_cold`: our first question over documents ÷ our second one, in another order.
+- `second_question_permuted`, `second_question_same_order`: that second question, with the same documents in another
+  order or in the same one.
+- `turn_10`: in a chat with new evidence in each turn, the new tokens of turn 10 ÷ the tokens computed for it.
+- `after_restart`: our first question ÷ one over known documents after everything was closed and opened again.
+- `no_reorder`: ours with passages in the order found ÷ ours with ordering.
+- `no_speculation`: ours with reading that starts when the search has ended ÷ during it. The search is simulated, with
+  four stages, each of which may change the passages.
 
-Exit code 1 when a bound does not hold, or what it is for was not measured, with `--no-peers` too; `--quick` (a small
-model, fewer questions) binds nothing. It is 2 where a peer failed: what was found until then is told all the same.
+Decisions (ordering passages, and finding and moving cached KV for a prompt) have an upper bound of 1 ms processor time
+at the 99th percentile; their wall time, in which other threads run too, is shown beside it. Lower bounds of the ratios
+are in `BOUNDS`. Exit code 1 if a bound does not hold or was not measured, with `--no-peers` too; 2 if a peer failed,
+after printing the results so far. `--quick` (a small model, fewer questions, within five minutes) checks no bounds.
 """
 
 from __future__ import annotations
@@ -62,9 +61,9 @@ from tests.bench.reuse_sides import CrowdSide, DecisionTimes, Ours, Python, Serv
 NUM_CELLS = 8192
 RAM_BYTES, DISK_BYTES = 2 * GIB, 16 * GIB
 TURNS = 10
-# Of what llama-server manages; the ratio at the first one is that by which we are judged.
+# Shares of the rate that llama-server manages; the main ratio is taken at the first one.
 LOADS = (1.0, 0.8, 1.2)
-# At least.
+# Lower bounds.
 BOUNDS = {
     "llama_server": 4.0,
     "llama_server_at_0.8": 1.0,
@@ -87,18 +86,19 @@ MAX_DECISION_MS = 1.0
 class Size:
     shape: Shape
     questions: int
+    varying: int
     sets: int
     searches: int
     loads: tuple[float, ...]
 
 
-FULL = Size(ONE_BILLION, questions=60, sets=3, searches=12, loads=LOADS)
-SMALL = Size(QUICK, questions=16, sets=1, searches=5, loads=LOADS[:1])
+FULL = Size(ONE_BILLION, questions=60, varying=20, sets=3, searches=12, loads=LOADS)
+SMALL = Size(QUICK, questions=16, varying=8, sets=1, searches=5, loads=LOADS[:1])
 
 
 @dataclass
 class Bench:
-    """Everything that is asked, and what was found out; each side is opened with empty caches when its turn comes."""
+    """What is measured, and the results so far; each side starts with empty caches."""
 
     size: Size
     model: Path
@@ -107,7 +107,7 @@ class Bench:
     server: Path | None
     has_python: bool
     found: dict[str, dict[str, float]] = field(default_factory=dict)
-    # Of all our orders of passages, and of what was found to be kept of each prompt, whichever side made them.
+    # Of all our sides: ordering passages, and finding cached KV for a prompt.
     decisions: DecisionTimes = field(default_factory=DecisionTimes)
 
     def run(self) -> None:
@@ -128,6 +128,7 @@ class Bench:
             if name != "llama_cpp_python":
                 with opened() as side, told(f"{name}: a known question after a restart"):
                     figures["after_restart_s"] = self._after_restart(side)
+        self._varying()
         self._throughput()
         if self.server is not None:
             theirs = self.found["llama_server"]
@@ -137,7 +138,7 @@ class Bench:
 
     @property
     def decision_times(self) -> dict[str, float]:
-        """Of what was decided by now."""
+        """Returns the times of all decisions so far."""
         if not self.decisions.cpu_seconds:
             return {}
         return {
@@ -146,7 +147,7 @@ class Bench:
         }
 
     def _stream(self, name: str, side: Side) -> dict[str, float]:
-        """All questions, one after the other; `computed_share` is what of all prompts had to be read."""
+        """Asks all questions in turn; `computed_share` is the share of prompt tokens that had to be computed."""
         asks = list(self.recurring.stream(self.size.questions))
         with told(f"{name}: {len(asks)} questions, one after the other"):
             begun = time.perf_counter()
@@ -160,7 +161,7 @@ class Bench:
         return figures
 
     def _second_questions(self, name: str, side: Side) -> dict[str, float]:
-        """Over documents that nobody has asked for: the first question, the second, and one with another order."""
+        """Asks over unseen documents: a first question, a second, and one with another order."""
         seconds: dict[str, list[float]] = {"cold_s": [], "same_order_s": [], "permuted_s": []}
         with told(f"{name}: second questions over the same documents"):
             for number in range(self.size.sets):
@@ -169,14 +170,14 @@ class Bench:
         return {figure: statistics.fmean(values) for figure, values in seconds.items()}
 
     def _chat(self, name: str, side: Side) -> dict[str, float]:
-        """Turns that each bring a passage and a question; what stands before them stays as it was."""
+        """Runs turns that each add a passage and a question to an unchanged history."""
         with told(f"{name}: a chat of {TURNS} turns"):
             ask = self.recurring.turn(0, ())
             outcome = side.ask(ask)
             for number in range(1, TURNS):
                 ask = self.recurring.turn(number, (*ask.segments, Segment(outcome.tokens)))
                 outcome = side.ask(ask)
-        # The last token of the answer before was told, and never computed.
+        # Adds the last token of the previous answer, which was sampled but not computed.
         new_tokens = len(tokens_of((*ask.passages, ask.question))) + 1
         assert outcome.computed_tokens is not None
         return {"turn_10_s": outcome.seconds, "turn_10_new_share": new_tokens / outcome.computed_tokens}
@@ -184,6 +185,12 @@ class Bench:
     def _after_restart(self, side: Side) -> float:
         sets = range(self.size.sets)
         return statistics.fmean(side.ask(self.recurring.second_questions(number, 3)[-1]).seconds for number in sets)
+
+    def _varying(self) -> None:
+        for name, opened in self._crowds("varying numbers"):
+            asks = list(self.recurring.varying(self.size.varying))
+            with opened() as side, told(f"{name}: {len(asks)} questions of 2 to 6 documents"):
+                self.found[name]["varying_ttft_s"] = statistics.fmean(side.ask(ask).seconds for ask in asks)
 
     def _throughput(self) -> None:
         for name, opened in self._crowds("throughput"):
@@ -199,13 +206,13 @@ class Bench:
                 self.found[name][_loaded(load)] = statistics.fmean(side.as_they_come(asks, arrivals))
 
     def _crowds(self, purpose: str) -> Iterator[tuple[str, Callable[[], AbstractContextManager[CrowdSide]]]]:
-        """Those who take questions while others are answered, with empty caches."""
+        """Yields the sides that accept questions while others are answered, with empty caches."""
         yield "ours", lambda: self._ours(f"kept for {purpose}")
         if self.server is not None:
             yield "llama_server", self._server
 
     def _without(self) -> None:
-        """What ordering and speculation are worth."""
+        """Measures ours without ordering and without speculation."""
         ours = self.found["ours"]
         with self._ours("kept as it comes") as side:
             side.reorder_loss = 0.0
@@ -242,7 +249,7 @@ def _p99(seconds: Sequence[float]) -> float:
 
 
 def _loaded(load: float) -> str:
-    """The name of the mean time to the first token under a load."""
+    """Returns the name of the mean time to first token under a load."""
     return f"ttft_s_at_{load}"
 
 
@@ -257,7 +264,7 @@ def _hits(side: Ours) -> dict[str, float]:
 
 
 def named_ratios(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The ratios by the names that are promised, of what was measured."""
+    """Returns the measured ratios under their documented names."""
     ours, server = found.get("ours", {}), found.get("llama_server", {})
     named = {
         "second_question_cold": _over(ours, "cold_s", ours, "permuted_s"),
@@ -267,6 +274,7 @@ def named_ratios(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         "no_speculation": _over(ours, "no_speculation_ttft_s", ours, "searched_ttft_s"),
         "llama_server": _over(server, _loaded(LOADS[0]), ours),
         "llama_server_alone": _over(server, "ttft_s", ours),
+        "llama_server_varying": _over(server, "varying_ttft_s", ours),
         "throughput_llama_server": _over(ours, "questions_per_s", server),
         "second_question_permuted": _over(server, "permuted_s", ours),
         "second_question_same_order": _over(server, "same_order_s", ours),
@@ -277,14 +285,14 @@ def named_ratios(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def _over(those: Mapping[str, float], name: str, others: Mapping[str, float], other_name: str = "") -> float | None:
-    """A figure of some ÷ the same of others, or another one; None where not both are known."""
+    """Returns one figure ÷ another, by default of the same name; None unless both are known."""
     above, below = those.get(name), others.get(other_name or name)
     return above / below if above is not None and below else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("ttft_reuse", __doc__, quick="a small model and fewer questions, within five minutes")
-    peers.add_options(parser, alone="only us")
+    peers.add_options(parser, alone="measure only our side")
     return peers.run_beside(parser.parse_args(arguments), _measure)
 
 
@@ -297,14 +305,14 @@ def _measure(options: argparse.Namespace, server: Path | None) -> bool:
         try:
             bench.run()
         except PeerFailed:
-            # What was found until then took minutes.
+            # Reports results that took minutes to measure.
             _tell(bench, options)
             raise
     return _tell(bench, options)
 
 
 def _tell(bench: Bench, options: argparse.Namespace) -> bool:
-    """Shows and writes what was found; whether all that there are bounds for was measured, and they hold."""
+    """Prints and writes the results; returns whether all bounds were measured and hold."""
     ours = {**bench.found.get("ours", {}), **bench.decision_times}
     others = {name: figures for name, figures in bench.found.items() if name != "ours"}
     print(f"3 % of the documents take {bench.recurring.top_share(bench.size.questions):.0%} of the places")
@@ -312,8 +320,8 @@ def _tell(bench: Bench, options: argparse.Namespace) -> bool:
     named = named_ratios(bench.found)
     if options.json is not None:
         report.write(options.json, ours, others, named)
-    # A quick run leaves some of it out.
-    promised = {name: BOUNDS[name] for name in named} if options.quick else BOUNDS
+    # A quick run measures only some of them.
+    promised = {name: BOUNDS[name] for name in named if name in BOUNDS} if options.quick else BOUNDS
     is_soon_decided = ours.get("decision_p99_ms", math.inf) <= MAX_DECISION_MS
     return report.show_promised(named, promised) and is_soon_decided
 

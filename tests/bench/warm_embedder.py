@@ -1,4 +1,4 @@
-"""Our embedder as many documents have it, for benches that measure that: with torch after the first of them."""
+"""Our embedder as it is after many documents, for benches that measure it: with torch from the first batch on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from engine.embedder import model
 
 @contextmanager
 def warm_at_once() -> Iterator[None]:
-    """Within the block torch is loaded after the first batch of documents, which the application waits with."""
+    """Loads torch after the first batch of documents within the block; the application waits longer."""
     with mock.patch.object(model, "WORTH_LOADING_SECONDS", 0.0):
         yield

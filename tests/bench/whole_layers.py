@@ -1,4 +1,4 @@
-"""A ring as FlexGen's: whole layers, of which the next one is read while one is computed, and no more."""
+"""A ring like FlexGen's: two slots of whole layers, one being computed while the next is read."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from unittest import mock
 from engine.memory import search
 from engine.models import gguf, layer_stages
 
-# The layer that is computed, and the one that is read.
+# The layer being computed, and the one being read.
 SLOTS = 2
 
 
 @contextmanager
 def next_layer_only() -> Iterator[None]:
-    """Has models that are planned for and loaded in the block be streamed so; what was known of them is read again."""
+    """Applies such a ring to models that are planned and loaded in the block, and reads their cached shapes again."""
     gguf._read_shape.cache_clear()
     try:
         with (

@@ -1,11 +1,16 @@
-"""How the window feels: first paint, memory, and how smoothly its main thread runs while the engine works.
+"""Responsiveness of the window: first paint, memory, and gaps of the main thread while the engine works.
 
     python -m tests.bench.window [--quick] [--json FILE]
 
-First paint counts from the start of the process to the first flushed frame (offscreen unless QT_QPA_PLATFORM says
-otherwise), cold with the files it needs dropped from the page cache, both with bytecode as an installation has it.
-Smoothness is the gap between the ticks of a
-10 ms timer while one folder is indexed and questions are answered from quotes. Bounds are the design's budgets.
+- First paint: from process start to the first flushed frame, `warm` (median of nine starts, three with `--quick`) and
+  `cold`, with the files of a start dropped from the page cache. Both use compiled bytecode, like an installation.
+  Beside it stands a bare Qt window, the least that any such window needs.
+- `timer_gap_…`: gaps between the ticks of a 10 ms timer while a folder is indexed and questions are answered with
+  quotes.
+- `rss_peak_mb`: the window process's peak memory.
+
+Upper bounds are the design's budgets (`BOUNDS`); broken ones are shown, but the exit code is always 0. Runs offscreen
+unless QT_QPA_PLATFORM is set.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ BOUNDS = {
     "rss_peak_mb": 150.0,
     "timer_gap_p99_ms": 50.0,
 }
-# What Qt alone costs here: the least that any window of this kind can need.
+# A bare Qt window: the least that any such window needs on this machine.
 BARE_WINDOW = """
 import sys, time, psutil
 from PySide6.QtWidgets import QApplication, QLabel, QMainWindow
@@ -56,8 +61,8 @@ application.exec()
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.window", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer starts, a small folder")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--quick", action="store_true", help="three starts instead of nine, and a small folder")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there (JSON)")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="ragdoll-bench-") as folder:
         ours, peers = measure(Path(folder), options.quick)
@@ -68,9 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(folder: Path, is_quick: bool) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """Our figures, and those of a bare Qt window beside them."""
+    """Returns our figures, and those of a bare Qt window."""
     num_warm, bytecode = 3 if is_quick else 9, folder / "bytecode"
-    # Not measured: they write the bytecode that the others read.
+    # Not counted: these runs compile the bytecode for the others.
     first_paint(folder / "compiling", bytecode)
     bare_window(bytecode)
     drop_from_page_cache(bytecode)
@@ -84,7 +89,7 @@ def measure(folder: Path, is_quick: bool) -> tuple[dict[str, float], dict[str, d
 
 
 def first_paint(home: Path, bytecode: Path) -> float:
-    """Seconds from process start to first paint of `python -m app` on an empty data folder."""
+    """Returns seconds from process start to first paint of `python -m app` on an empty data folder."""
     process = subprocess.Popen(
         [sys.executable, "-m", "app"],
         cwd=ROOT,
@@ -104,7 +109,7 @@ def first_paint(home: Path, bytecode: Path) -> float:
 
 
 def bare_window(bytecode: Path) -> tuple[float, ...]:
-    """First paint in seconds, processor time until then, and resident MB of a window with nothing in it."""
+    """Returns seconds to first paint, processor time until then, and resident MB of an empty window."""
     done = subprocess.run(
         [sys.executable, "-c", BARE_WINDOW],
         cwd=ROOT,
@@ -117,7 +122,7 @@ def bare_window(bytecode: Path) -> tuple[float, ...]:
 
 
 def while_working(folder: Path, is_quick: bool) -> dict[str, float]:
-    """The real window through start, indexing with questions, and rest; its gaps as percentiles."""
+    """Runs the real window through start, indexing with questions, and rest; returns percentiles of its gaps."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.window_probe", str(corpus(folder, is_quick)), "60" if is_quick else "300"],
         cwd=ROOT,
@@ -131,9 +136,9 @@ def while_working(folder: Path, is_quick: bool) -> dict[str, float]:
     figures = json.loads(done.stdout.splitlines()[-1])
     gaps = figures.pop("gaps_ms")
     if heavy := figures.pop("heavy_modules"):
-        raise SystemExit(f"The window has loaded what only the engine may: {', '.join(heavy)}.")
+        raise SystemExit(f"The window has loaded modules that only the engine may load: {', '.join(heavy)}.")
     if "working" not in gaps:
-        raise SystemExit("The engine did not get ready; engine.log says why.")
+        raise SystemExit("The engine did not get ready; see engine.log.")
     return {
         **figures,
         "timer_gap_p50_ms": percentile(gaps["working"], 50),
@@ -145,15 +150,15 @@ def while_working(folder: Path, is_quick: bool) -> dict[str, float]:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that `percent` of all do not exceed."""
+    """Returns the smallest value that `percent` of all values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def drop_from_page_cache(bytecode: Path) -> None:
-    """Lets the kernel forget what a start reads: everything where we may ask for it, else our files, Qt and Python.
+    """Drops what a start reads from the page cache: everything, or without privileges our files, Qt and Python.
 
-    Without privilege, files that another running process has mapped stay cached.
+    Without privileges, files that another running process has mapped stay cached.
     """
     try:
         Path("/proc/sys/vm/drop_caches").write_text("1", encoding="ascii")
@@ -190,12 +195,12 @@ def corpus(folder: Path, is_quick: bool) -> Path:
 
 
 def environment(home: Path) -> dict[str, str]:
-    # A settings folder of another desktop's theme would be measured along.
+    # Offscreen, so that the theme of a desktop does not affect the measurement.
     return {"QT_QPA_PLATFORM": "offscreen", **os.environ, "RAGDOLL_HOME": str(home), "HF_HUB_OFFLINE": "1"}
 
 
 def _compiled(environment: dict[str, str], bytecode: Path) -> dict[str, str]:
-    """With bytecode in a folder of ours: a checkout may have none, an installation always has."""
+    """Adds a bytecode folder of our own: a checkout may have none, an installation always has."""
     kept = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | {"PYTHONPYCACHEPREFIX": str(bytecode)}
 

@@ -1,7 +1,7 @@
-"""The window with a watch on its main thread: run by tests/bench/window.py in a process of its own.
+"""The window with a timer on its main thread: run by window.py in a process of its own.
 
-It is the real application (`app.main.Session` and its engine process); this adds a 10 ms timer, adds a folder,
-and asks questions one after the other while it is indexed. Prints one JSON object.
+It is the real application (`app.main.Session` and its engine process) with a 10 ms timer; it adds a folder and asks one
+question after the other while the folder is indexed. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from app.single_instance import SingleInstance
 from app.startup_trace import seconds_since_process_start
 
 if TYPE_CHECKING:
-    # What the window imports only after its first paint must not come earlier because it is watched.
+    # Not imported at run time: the window imports these only after its first paint, and the probe must not change that.
     from app.models import AppModels
     from app.models.turns import TurnView
     from engine import protocol
@@ -33,7 +33,7 @@ Watching = TypeVar("Watching", bound=QObject)
 
 TICK_MS = 10
 IDLE_S = 2.0
-# A small folder is indexed before there are enough gaps to take a 99th percentile of.
+# A small folder would be indexed before there are enough gaps for a 99th percentile.
 SHORTEST_WORK_S = 10.0
 QUESTIONS = (
     "How do I share state between threads?",
@@ -45,7 +45,7 @@ HEAVY = {"torch", "llama_cpp", "lancedb", "sentence_transformers", "transformers
 
 
 class Probe(QObject):
-    """Counts the gaps between ticks by what the engine is doing: starting, indexing and answering, idle."""
+    """Records gaps between ticks by phase: starting, working (indexing and answering), idle."""
 
     def __init__(self, session: Session, corpus: Path, longest_s: float) -> None:
         super().__init__(session)
@@ -61,7 +61,7 @@ class Probe(QObject):
         self._timer = QTimer(self, interval=TICK_MS, timerType=Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._on_tick)
         self._timer.start()
-        # Other programs on the machine stretch seconds, but not the processor time that a start takes.
+        # Processor time, because other programs stretch elapsed time but not this.
         FirstPaint(session.window).painted.connect(self._on_painted)
 
     def _on_painted(self) -> None:
@@ -119,7 +119,7 @@ class Probe(QObject):
 
 
 def watched(make_probe: Callable[[Session], Watching]) -> Watching:
-    """Runs the application with a probe on it until its window is closed; that probe."""
+    """Runs the application with a probe until its window is closed; returns the probe."""
     application = make_application(["ragdoll"])
     home = AppHome.find()
     home.create()
