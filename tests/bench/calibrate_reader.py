@@ -65,7 +65,9 @@ class Hiding:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.bench.calibrate_reader", description=__doc__.partition("\n")[0]
+        prog="python -m tests.bench.calibrate_reader",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--questions", type=int, default=500, metavar="N", help="questions per kind and set")
     parser.add_argument("--homes", type=Path, metavar="FOLDER", help="keep the indexed libraries there and reuse them")

@@ -14,8 +14,12 @@ from tests.bench.peers import PeerFailed
 
 
 def parser_of(bench: str, about: str, quick: str) -> argparse.ArgumentParser:
-    """Returns a parser with `--quick` and `--json FILE`; it is described by the first line of the docstring `about`."""
-    parser = argparse.ArgumentParser(prog=f"python -m tests.bench.{bench}", description=about.partition("\n")[0])
+    """Returns a parser with `--quick` and `--json FILE`, described by the docstring `about` as it is written."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m tests.bench.{bench}",
+        description=about,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and ratios there (JSON)")
     return parser

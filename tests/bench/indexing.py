@@ -169,7 +169,9 @@ class Contest:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.indexing", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.indexing", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="300 chunks and one round, within five minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and ratios there (JSON)")
     parser.add_argument("--peers", type=Path, metavar="FOLDER", default=peer_environment.DEFAULT_FOLDER)

@@ -89,7 +89,11 @@ class Figures:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.partitions", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.partitions",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--quick", action="store_true", help="200,000 vectors instead of a million; no bounds on speed")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and ratios there (JSON)")
     options = parser.parse_args(arguments)

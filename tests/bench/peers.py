@@ -199,7 +199,9 @@ def _wanted_server(options: argparse.Namespace) -> Path | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.peers", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_folder_option(parser)
     try:
         print(llama_server(parser.parse_args(arguments).peers))

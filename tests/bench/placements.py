@@ -52,7 +52,11 @@ class Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.placements", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.placements",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--quick", action="store_true", help="three runs per decision instead of fifteen")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there (JSON)")
     chosen = parser.parse_args(arguments)

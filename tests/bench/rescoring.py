@@ -45,7 +45,11 @@ _SHARD_ROWS = 50_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.rescoring", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.rescoring",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--count", type=int, default=100_000, help="number of vectors (default: 100,000)")
     count = parser.parse_args(arguments).count
     rows = gathered(vectors.blocks(count, DIMENSIONS), count)

@@ -74,7 +74,9 @@ READ_SETS = ("SQuAD", "COVID-QA", "XQuAD-de", "XQuAD-zh")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.bench.retrieval_quality", description=__doc__.partition("\n")[0]
+        prog="python -m tests.bench.retrieval_quality",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="parts of the sets, in under five minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures and ratios there (JSON)")

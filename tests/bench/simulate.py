@@ -75,7 +75,9 @@ class Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.simulate", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.simulate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="changes nothing: it is arithmetic")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there (JSON)")
     parser.add_argument(

@@ -60,7 +60,9 @@ application.exec()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.window", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.window", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="three starts instead of nine, and a small folder")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there (JSON)")
     options = parser.parse_args(arguments)
