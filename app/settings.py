@@ -114,8 +114,9 @@ class WindowSettings:
     all, or for the several in `last_collections` (JSON).
     When the window was closed, `unsent_question` was in the prompt of a new chat, `unsent_drafts` (JSON by chat) in
     those of others, `unsent_for_every_file` in the question for each file, and `unsent_edits` (JSON by turn) in edited
-    questions. `unsent_choices` (JSON) were made for a new chat before
-    its first question. `declines_multilingual`: the user does not want to be offered another embedding model.
+    questions. `unsent_choices` (JSON) were made for a new chat before its first question. `unsent_waiting` (JSON by
+    chat) are questions that wait for a running answer, kept as soon as they wait.
+    `declines_multilingual`: the user does not want to be offered another embedding model.
     A dataclass with its own checks, because importing pydantic would delay the first paint by a quarter.
     """
 
@@ -132,6 +133,7 @@ class WindowSettings:
     unsent_for_every_file: str = _setting("")
     unsent_edits: str = _setting("")
     unsent_choices: str = _setting("")
+    unsent_waiting: str = _setting("")
     answers_per_question: int = _setting(1, within=(1, MAX_ANSWERS))
     declines_multilingual: bool = _setting(False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.chats.copies import WholeChat
 from app.chats.export import markdown_of
 from app.chats.presets import PresetStore
 from app.chats.records import INTERRUPTED, Conversation, Preset, Run, RunFile, Turn, TurnRecordState
@@ -19,5 +20,6 @@ __all__ = [
     "RunStore",
     "Turn",
     "TurnRecordState",
+    "WholeChat",
     "markdown_of",
 ]

@@ -390,6 +390,11 @@ def _m012_several_collections(connection: sqlite3.Connection) -> None:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN collections TEXT NOT NULL DEFAULT '[]'")
 
 
+def _m013_deleted_turns(connection: sqlite3.Connection) -> None:
+    """Lets a turn be hidden until the next start, so that deleting it can be undone."""
+    connection.execute("ALTER TABLE turns ADD COLUMN deleted_at REAL")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_conversations_and_turns,
     _m002_filters,
@@ -403,6 +408,7 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m010_waiting_files,
     _m011_evidence_of_files,
     _m012_several_collections,
+    _m013_deleted_turns,
 )
 
 

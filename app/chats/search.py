@@ -106,7 +106,7 @@ def _indexed(connection: sqlite3.Connection, word: str) -> set[str]:
     phrase = '"' + word.replace('"', '""') + '"'
     rows = connection.execute(
         "SELECT DISTINCT conversation_id FROM turns_index JOIN turns ON number = turns_index.rowid "
-        "WHERE turns_index MATCH ?",
+        "WHERE turns_index MATCH ? AND deleted_at IS NULL",
         (phrase,),
     )
     return {row[0] for row in rows}
@@ -116,7 +116,9 @@ def _read_for(connection: sqlite3.Connection, chats: set[str], sought: str) -> G
     found = set()
     for chat in chats:
         # SQLite's LIKE ignores case in ASCII only. Fetched at once, so that no cursor is open while others write.
-        turns = connection.execute("SELECT question, text FROM turns WHERE conversation_id = ?", (chat,)).fetchall()
+        turns = connection.execute(
+            "SELECT question, text FROM turns WHERE conversation_id = ? AND deleted_at IS NULL", (chat,)
+        ).fetchall()
         for question, text in turns:
             yield
             if sought in folded(question) or sought in folded(text):

@@ -14,6 +14,7 @@ from uuid import uuid4
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 
 from app.chats import schema, search
+from app.chats.branches import without
 from app.chats.columns import (
     OUTCOME,
     OUTCOME_PLACES,
@@ -47,9 +48,9 @@ class ChatStore:
     """Conversations and turns. All methods raise ChatsUnusable when the disk or the file does not let them.
 
     `problem` is a sentence if an earlier file could not be used and was set aside, or the disk is full. Opening fails
-    turns that were open when the last window ended, and erases deleted chats; `tidy_some` erases them from the search
-    index, and deleted `runs`. `runs` are the questions to every file, `presets` named manners of answering. Unless it
-    `is_kept`, everything is lost when the window closes.
+    turns that were open when the last window ended, and erases deleted chats and turns; `tidy_some` erases them from
+    the search index, and deleted `runs`. `runs` are the questions to every file, `presets` named manners of answering.
+    Unless it `is_kept`, everything is lost when the window closes.
     """
 
     def __init__(self, file: Path, *, has_full_text: bool = True, is_copy: bool = False) -> None:
@@ -165,15 +166,18 @@ class ChatStore:
             searches=searches,
             manner=manner or {},
         )
-        begun = (made.conversation_id, made.title, now, now, *columns_of_collections(made.collections))
-        with self._change():
-            self._connection.execute(
-                "INSERT INTO conversations "
-                "(conversation_id, title, created, updated, collection, collections, filters, model, searches, manner) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*begun, json.dumps(made.filters), json.dumps(model), searches, json.dumps(made.manner)),
-            )
+        self.add(made, ())
         return made
+
+    def add(self, conversation: Conversation, turns: Sequence[Turn], *, is_hidden: bool = False) -> None:
+        """Adds a conversation with all its turns, oldest first; their ids must be new.
+
+        One that `is_hidden` is like a deleted one: `restore` shows it, and otherwise the next opening erases it.
+        """
+        with self._change():
+            self._put(conversation, time.time() if is_hidden else None)
+            for turn in turns:
+                self._put_turn(turn)
 
     def rename(self, conversation_id: str, title: str) -> None:
         self._set(conversation_id, title=storable(title))
@@ -213,17 +217,17 @@ class ChatStore:
         """Sets how the next questions of a conversation are answered; see `Conversation`."""
         self._set(conversation_id, manner=json.dumps(manner))
 
-    def set_leaf(self, conversation_id: str, leaf_id: str) -> None:
+    def set_leaf(self, conversation_id: str, leaf_id: str | None) -> None:
         """Remembers which branch is shown."""
         self._set(conversation_id, leaf_id=leaf_id)
 
-    def delete(self, conversation_id: str) -> None:
-        """Hides a conversation; it can be restored until the store is opened again."""
-        self._set(conversation_id, deleted_at=time.time())
+    def delete(self, *conversation_ids: str) -> None:
+        """Hides conversations; they can be restored until the store is opened again."""
+        self._set_deleted(conversation_ids, time.time())
 
-    def restore(self, conversation_id: str) -> None:
-        """Shows a deleted conversation again. Raises ChatGone if it has been erased."""
-        if not self._set(conversation_id, deleted_at=None):
+    def restore(self, *conversation_ids: str) -> None:
+        """Shows deleted conversations again. Raises ChatGone if none of them is left."""
+        if not self._set_deleted(conversation_ids, None):
             raise ChatGone(
                 QCoreApplication.translate("chats", "This chat is no longer there, so it cannot be brought back.")
             )
@@ -231,23 +235,26 @@ class ChatStore:
     # --- turns ---
 
     def turns(self, conversation_id: str) -> tuple[Turn, ...]:
-        """Returns all turns of all branches, oldest first."""
+        """Returns all turns of all branches, oldest first; what followed a deleted one follows the turn before it."""
         with self._telling():
             rows = self._connection.execute(
-                f"SELECT {_TURN}, {OUTCOME} FROM turns WHERE conversation_id = ? ORDER BY number",
+                f"SELECT {_TURN}, {OUTCOME}, deleted_at FROM turns WHERE conversation_id = ? ORDER BY number",
                 (conversation_id,),
             ).fetchall()
-        return tuple(_turn(row) for row in rows)
+        deleted = {row[0] for row in rows if row[-1] is not None}
+        turns = tuple(_turn(row[:-1]) for row in rows)
+        return without(turns, deleted) if deleted else turns
 
     def kept_conversations(self, conversation_ids: Collection[str]) -> frozenset[str]:
         """Returns which of these conversations are there and not deleted."""
         return frozenset(chat.conversation_id for chat in self.conversations(conversation_ids))
 
     def kept_turns(self, turn_ids: Collection[str]) -> frozenset[str]:
-        """Returns which of these turns are in a chat that is not deleted."""
+        """Returns which of these turns are not deleted, and in a chat that is not deleted."""
         with self._telling():
             rows = self._connection.execute(
-                "SELECT turn_id FROM turns JOIN conversations USING (conversation_id) WHERE deleted_at IS NULL "
+                "SELECT turn_id FROM turns JOIN conversations USING (conversation_id) "
+                "WHERE turns.deleted_at IS NULL AND conversations.deleted_at IS NULL "
                 "AND turn_id IN (SELECT value FROM json_each(?))",
                 (json.dumps([*turn_ids]),),
             ).fetchall()
@@ -272,11 +279,8 @@ class ChatStore:
             filters=filters or {},
             searches=searches,
         )
-        asked = (turn.turn_id, conversation_id, parent_id, turn.question, turn.created, json.dumps(turn.filters))
-        values = (*asked, searches, *columns_of(turn.outcome))
-        marks = ", ".join("?" * len(values))
         with self._change():
-            self._connection.execute(f"INSERT INTO turns ({_TURN}, {OUTCOME}) VALUES ({marks})", values)
+            self._put_turn(turn)
             self._connection.execute(
                 # The newest even if the clock was set back since another chat was updated.
                 "UPDATE conversations SET leaf_id = ?1, "
@@ -296,6 +300,23 @@ class ChatStore:
                 (turn_id, *columns_of(outcome), beside_id),
             )
 
+    def delete_turn(self, turn: Turn, leaf_id: str | None) -> None:
+        """Hides a turn until the store is opened again; the branch to `leaf_id` is shown from now on."""
+        with self._change():
+            self._connection.execute("UPDATE turns SET deleted_at = ? WHERE turn_id = ?", (time.time(), turn.turn_id))
+            self._connection.execute(
+                "UPDATE conversations SET leaf_id = ? WHERE conversation_id = ?", (leaf_id, turn.conversation_id)
+            )
+
+    def restore_turn(self, turn_id: str) -> None:
+        """Shows a deleted turn again, in its place. Raises ChatGone if it has been erased."""
+        with self._change():
+            restored = self._connection.execute("UPDATE turns SET deleted_at = NULL WHERE turn_id = ?", (turn_id,))
+        if not restored.rowcount:
+            raise ChatGone(
+                QCoreApplication.translate("chats", "This question is no longer there, so it cannot be brought back.")
+            )
+
     def record(self, turn_id: str, outcome: Outcome) -> None:
         """Saves the outcome of a turn so far."""
         with self._change():
@@ -305,14 +326,48 @@ class ChatStore:
 
     # --- inside ---
 
-    def _set(self, conversation_id: str, **values: object) -> bool:
-        """Changes columns of a conversation; returns whether it exists."""
-        places = ", ".join(f"{column} = ?" for column in values)
+    def _put(self, made: Conversation, deleted_at: float | None) -> None:
+        values: dict[str, object] = {
+            "conversation_id": made.conversation_id,
+            "title": storable(made.title),
+            "created": made.created,
+            "updated": made.updated,
+            "is_pinned": made.is_pinned,
+            "leaf_id": made.leaf_id,
+            "filters": json.dumps(made.filters),
+            "model": json.dumps(made.model),
+            "searches": made.searches,
+            "manner": json.dumps(made.manner),
+            "deleted_at": deleted_at,
+        }
+        values["collection"], values["collections"] = columns_of_collections(made.collections)
+        marks = ", ".join("?" * len(values))
+        self._connection.execute(
+            f"INSERT INTO conversations ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+        )
+
+    def _put_turn(self, turn: Turn) -> None:
+        asked = (turn.turn_id, turn.conversation_id, turn.parent_id, storable(turn.question), turn.created)
+        values = (*asked, json.dumps(turn.filters), turn.searches, *columns_of(turn.outcome))
+        marks = ", ".join("?" * len(values))
+        self._connection.execute(f"INSERT INTO turns ({_TURN}, {OUTCOME}) VALUES ({marks})", values)
+
+    def _set_deleted(self, conversation_ids: Sequence[str], deleted_at: float | None) -> int:
+        """Returns how many of these conversations exist."""
         with self._change():
             changed = self._connection.execute(
+                "UPDATE conversations SET deleted_at = ? WHERE conversation_id IN (SELECT value FROM json_each(?))",
+                (deleted_at, json.dumps(conversation_ids)),
+            )
+        return changed.rowcount
+
+    def _set(self, conversation_id: str, **values: object) -> None:
+        """Changes columns of a conversation."""
+        places = ", ".join(f"{column} = ?" for column in values)
+        with self._change():
+            self._connection.execute(
                 f"UPDATE conversations SET {places} WHERE conversation_id = ?", (*values.values(), conversation_id)
             )
-        return changed.rowcount > 0
 
     def _newest(self) -> tuple[object, ...]:
         """Returns a value that changes whenever something is asked or made."""
@@ -365,7 +420,15 @@ class ChatStore:
             (QCoreApplication.translate("chats", INTERRUPTED),),
         )
         gone = self._connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL").rowcount
-        if gone and self._has_index:
+        deleted = self._connection.execute("SELECT turn_id FROM turns WHERE deleted_at IS NOT NULL").fetchall()
+        for turn in deleted:
+            # What followed it follows the turn before it.
+            self._connection.execute(
+                "UPDATE turns SET parent_id = (SELECT parent_id FROM turns WHERE turn_id = ?1) WHERE parent_id = ?1",
+                turn,
+            )
+            self._connection.execute("DELETE FROM turns WHERE turn_id = ?", turn)
+        if (gone or deleted) and self._has_index:
             # Otherwise deleted words would stay readable in the index.
             search.begin_forgetting(self._connection)
 

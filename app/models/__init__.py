@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
 from app.chats.records import NO_MODEL
 from app.models.answering import Answering
+from app.models.chat_copies import ChatCopies
 from app.models.chat_exports import ChatExports
-from app.models.chat_list import ChatListModel
+from app.models.chat_imports import ChatImports
+from app.models.chat_list import ChatListModel, Deleted
 from app.models.chat_model import ChatModel
 from app.models.collection_names import CollectionNames, as_text, names_in
 from app.models.conversation import ConversationModel
@@ -32,7 +34,9 @@ from app.models.remark import RemarkModel
 from app.models.run_writer import Writer, writer_of
 from app.models.sources import SourcesModel
 from app.models.standings import Standings
+from app.models.turn_deleting import TurnDeleting
 from app.models.turns import TurnView
+from app.models.waiting_questions import WaitingQuestions
 from app.settings import AppHome
 from engine import protocol
 
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
     from app.chats import ChatStore
     from app.engine_client import EngineClient
     from app.settings import SettingsStore
+
+T = TypeVar("T")
 
 __all__ = ["AppModels", "TurnView"]
 
@@ -52,8 +58,13 @@ class AppModels(QObject):
         settings: The window's own settings.
         pasted_folder: Where pasted text and pictures are kept as files.
         answering: The questions under way in all chats.
+        waiting: The questions that are asked next, in all chats.
         each_file: The question that is put to every file.
         exports: Writes chats to files.
+        chosen_exports: Does the same for chats chosen in the list, at the same time.
+        imports: Reads chats from such files.
+        copies: Copies chats, and branches them off.
+        turn_deleting: Deletes single questions.
         conversation, chat_list, chat_model, library, model_picker, memory, presets, remark, sources, standings,
             engine_status: What is shown.
     """
@@ -96,9 +107,15 @@ class AppModels(QObject):
             new_manner=lambda: self.presets.manner_of_new_chats,
             is_gone=lambda name: self.library.is_gone(name),
         )
+        self.waiting = WaitingQuestions(self.answering, self.conversation, self)
         self.each_file = EachFileModel(client, chat_store.runs, self, writer=self._writer)
         self.chat_list = ChatListModel(chat_store, self)
-        self.exports = ChatExports(chat_store, self.conversation, self)
+        latest = self.answering.view
+        self.exports = ChatExports(chat_store, self.conversation, self, latest)
+        self.chosen_exports = ChatExports(chat_store, self.conversation, self, latest)
+        self.imports = ChatImports(chat_store, self)
+        self.copies = ChatCopies(chat_store, self.conversation, latest, self)
+        self.turn_deleting = TurnDeleting(self.conversation, self)
         self.library = LibraryModel(client, self)
         self._names = CollectionNames(self.library, self.conversation, chat_store, self)
         self.model_picker = ModelPickerModel(client, self)
@@ -160,6 +177,10 @@ class AppModels(QObject):
         """Returns drafts of new questions by chat, without those of deleted chats."""
         return self._of_kept(drafts, self._chat_store.kept_conversations)
 
+    def waiting_in_kept_chats(self, texts: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+        """Returns waiting questions by chat, without those of deleted chats."""
+        return self._of_kept(texts, self._chat_store.kept_conversations)
+
     def save(self) -> protocol.RagdollError | None:
         """Writes what the disk does not have yet of chats; returns why something could not be written, else None."""
         late = self.conversation.late_writes
@@ -173,6 +194,8 @@ class AppModels(QObject):
         self.conversation.late_writes.write()
         self.each_file.close()
         self.exports.stop()
+        self.chosen_exports.stop()
+        self.imports.stop()
         self.chat_list.stop()
 
     def _unkept_problem(self) -> protocol.RagdollError | None:
@@ -181,7 +204,7 @@ class AppModels(QObject):
             return None
         return protocol.RagdollError(self._chat_store.problem, self.tr("Export what you need."))
 
-    def _of_kept(self, texts: Mapping[str, str], kept_of: Callable[[Collection[str]], Set[str]]) -> dict[str, str]:
+    def _of_kept(self, texts: Mapping[str, T], kept_of: Callable[[Collection[str]], Set[str]]) -> dict[str, T]:
         # Chats for this session only do not tell which chats the file has.
         if not self._chat_store.is_kept:
             return dict(texts)
@@ -218,8 +241,10 @@ class AppModels(QObject):
         self.conversation.model_changed.connect(self.model_picker.refresh)
         self.answering.refused.connect(self.model_picker.refresh)
         self.chat_list.chat_renamed.connect(self.conversation.take_title)
-        self.chat_list.chat_deleted.connect(self._on_chat_deleted)
+        self.chat_list.chats_deleted.connect(self._on_chats_deleted)
         self.chat_list.chat_restored.connect(self.conversation.open)
+        self.copies.copied.connect(self._on_copied)
+        self.imports.finished.connect(self._on_imported)
 
     def _connect_sources(self) -> None:
         # The sources follow the newest turn until the user selects another turn, or another branch of one.
@@ -236,10 +261,14 @@ class AppModels(QObject):
             self.chat_list.store_failed,
             self._names.store_failed,
             self.exports.store_failed,
+            self.copies.store_failed,
+            self.turn_deleting.store_failed,
+            self.imports.failed,
             self.presets.store_failed,
             self.each_file.request_failed,
         ):
             failed.connect(lambda sentence, way_out: self.message_told.emit("error", sentence, way_out))
+        self.waiting.too_many.connect(lambda sentence, way_out: self.message_told.emit("notice", sentence, way_out))
         self.client.notice_received.connect(self._on_notice)
         self.client.engine_died.connect(lambda sentence: self.message_told.emit("warning", sentence, ""))
 
@@ -266,10 +295,20 @@ class AppModels(QObject):
             last_collections=as_text(names) if len(names) > 1 else "",
         )
 
-    def _on_chat_deleted(self, conversation_id: str, _title: str) -> None:
-        self.answering.stop_conversation(conversation_id)
-        if conversation_id == self.conversation.conversation_id:
+    def _on_chats_deleted(self, deleted: Deleted) -> None:
+        for conversation_id in deleted.conversation_ids:
+            self.answering.stop_conversation(conversation_id)
+        if self.conversation.conversation_id in deleted.conversation_ids:
             self.conversation.new_chat()
+
+    def _on_copied(self, conversation_id: str) -> None:
+        self.chat_list.refresh()
+        self.conversation.open(conversation_id)
+
+    def _on_imported(self, conversation_ids: tuple[str, ...]) -> None:
+        self.chat_list.refresh()
+        if len(conversation_ids) == 1:
+            self.conversation.open(conversation_ids[0])
 
     def _watch_documents(self) -> None:
         self.standings.watch(passage for turn in self.conversation.turns for passage in turn.passages)

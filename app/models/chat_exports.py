@@ -1,25 +1,30 @@
-"""Chats as Markdown files: one of them as a text, or all of them into a new folder, a few at a time."""
+"""Chats as files, Markdown to read or JSON to import again: one of them, or several into a new folder."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 
 from app.chats import Conversation, markdown_of
 from app.chats.branches import branch
 from app.chats.columns import storable
+from app.chats.exchange import json_of
 from app.chats.file_stems import compared, file_stem
 from app.exports import write_export
+from app.models.whole_chats import whole_chat
 from engine.protocol import RagdollError
 
 if TYPE_CHECKING:
     from app.chats import ChatStore
     from app.models.conversation import ConversationModel
+    from app.models.turns import TurnView
+
+Format = Literal["md", "json"]
 
 log = logging.getLogger(__name__)
 # Per step; between steps, the window handles input.
@@ -28,16 +33,26 @@ _PAUSE_MS = 5
 
 
 class ChatExports(QObject):
-    """Reads chats as stored and the open one as shown; exports the shown branch of each."""
+    """Reads chats as stored and the open one as shown.
+
+    Markdown has the shown branch of each, JSON all that is known of it.
+    """
 
     progressed = Signal(int, int)  # chats that are written, of how many
     finished = Signal(int, str)  # how many there are now, the folder they are in
     failed = Signal(int, int, str)  # how many had been written, of how many, what went wrong
     store_failed = Signal(str, str)  # a sentence, a way out
 
-    def __init__(self, store: ChatStore, open_chat: ConversationModel, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        store: ChatStore,
+        open_chat: ConversationModel,
+        parent: QObject | None = None,
+        latest: Callable[[str], TurnView | None] = lambda _turn_id: None,
+    ) -> None:
+        """Exports chats of `store`; `latest` knows turns that are open or not saved yet."""
         super().__init__(parent)
-        self._store, self._open_chat = store, open_chat
+        self._store, self._open_chat, self._latest = store, open_chat, latest
         self._num_written = self._num_chats = 0
         self._writing: Iterator[int] | None = None
         self._folder = Path()
@@ -50,18 +65,26 @@ class ChatExports(QObject):
 
     def markdown(self, conversation_id: str) -> str | None:
         """Returns a chat as Markdown; None if it is gone or cannot be read, which is reported."""
+        content = self.content(conversation_id, "md")
+        return None if content is None else content.decode()
+
+    def content(self, conversation_id: str, form: Format) -> bytes | None:
+        """Returns what a file of a chat holds; None if it is gone or cannot be read, which is reported."""
         try:
             chat = self._store.conversation(conversation_id)
-            return None if chat is None else self._markdown(chat)
+            return None if chat is None else self._content(chat, form)
         except RagdollError as error:
             self.store_failed.emit(error.sentence, error.way_out)
             return None
 
-    def write_all(self, parent: Path) -> None:
-        """Begins to write all chats into a new folder below `parent`; existing files are not touched."""
+    def write_all(self, parent: Path, form: Format = "md", among: Collection[str] | None = None) -> None:
+        """Begins to write all chats, or those `among` ids, into a new folder below `parent`.
+
+        Existing files are not touched. Does nothing while others are being written.
+        """
         if self._writing is None:
             self._num_written = self._num_chats = 0
-            self._writing = self._written(parent)
+            self._writing = self._written(parent, form, among)
             self._timer.start()
 
     def stop(self) -> None:
@@ -88,9 +111,9 @@ class ChatExports(QObject):
         self.stop()
         self.finished.emit(self._num_written, str(self._folder))
 
-    def _written(self, parent: Path) -> Iterator[int]:
+    def _written(self, parent: Path, form: Format, among: Collection[str] | None) -> Iterator[int]:
         """Writes a chat at each step and reports the number so far."""
-        chats, taken = self._store.conversations(), set[str]()
+        chats, taken = self._store.conversations(among), set[str]()
         if not chats:
             return
         self._num_chats = len(chats)
@@ -98,8 +121,13 @@ class ChatExports(QObject):
         for place, chat in enumerate(chats, start=1):
             stem = file_stem(chat.title, taken)
             taken.add(compared(stem))
-            write_export(self._folder / f"{stem}.md", self._markdown(chat).encode())
+            write_export(self._folder / f"{stem}.{form}", self._content(chat, form))
             yield place
+
+    def _content(self, chat: Conversation, form: Format) -> bytes:
+        if form == "json":
+            return json_of([whole_chat(self._store, chat, self._open_chat.late_writes, self._latest)])
+        return self._markdown(chat).encode()
 
     def _markdown(self, chat: Conversation) -> str:
         """Returns a chat as valid UTF-8: a sentence of the open chat may contain a file name that is not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import (
@@ -32,6 +33,14 @@ _STEP_S = 0.02
 _PAUSE_MS = 5
 
 
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Chats that were deleted together, in the order of the list; `title` is that of a single one."""
+
+    conversation_ids: tuple[str, ...]
+    title: str = ""
+
+
 class ChatListModel(QAbstractListModel):
     """A row per conversation; roles ID_ROLE, TITLE_ROLE (and DisplayRole), UPDATED_ROLE (seconds), PINNED_ROLE.
 
@@ -46,8 +55,8 @@ class ChatListModel(QAbstractListModel):
     DRAFT_ROLE = _USER + 6
 
     chat_renamed = Signal(str, str)  # id, new title
-    chat_deleted = Signal(str, str)  # id, title; can be undone
-    chat_restored = Signal(str)  # id
+    chats_deleted = Signal(object)  # Deleted; can be undone
+    chat_restored = Signal(str)  # id; of several, the first one
     looking_changed = Signal(bool)  # whether chats are being looked through
     store_failed = Signal(str, str)  # a sentence, a way out
 
@@ -58,8 +67,8 @@ class ChatListModel(QAbstractListModel):
         self._answering: frozenset[str] = frozenset()
         self._with_drafts: frozenset[str] = frozenset()
         self._filter = ""
-        # Id and title of deleted chats, the latest at the end.
-        self._deleted: list[tuple[str, str]] = []
+        # The latest at the end.
+        self._deleted: list[Deleted] = []
         self._is_looking = False
         self._reading: Iterator[None] = iter(())
         self._due = QTimer(self, singleShot=True, interval=_PAUSE_MS)
@@ -80,9 +89,9 @@ class ChatListModel(QAbstractListModel):
         return bool(self._deleted)
 
     @property
-    def deleted_title(self) -> str:
-        """The title of the chat that `undo_delete` restores."""
-        return self._deleted[-1][1] if self._deleted else ""
+    def last_deleted(self) -> Deleted | None:
+        """Returns what `undo_delete` restores."""
+        return self._deleted[-1] if self._deleted else None
 
     def all_chats(self) -> tuple[Conversation, ...]:
         """Returns all chats, also those that the filter hides; only the shown ones if the store cannot be read."""
@@ -146,25 +155,26 @@ class ChatListModel(QAbstractListModel):
     def set_pinned(self, conversation_id: str, is_pinned: bool) -> None:
         self._store_does(lambda: self._store.set_pinned(conversation_id, is_pinned))
 
-    def delete(self, conversation_id: str) -> None:
-        """Removes a chat from the list; `undo_delete` restores the last one while Ragdoll runs."""
-        row = self.row_of(conversation_id)
-        title = "" if row is None else self._rows[row].title
-        if self._store_does(lambda: self._store.delete(conversation_id)):
-            self._deleted.append((conversation_id, title))
-            self.chat_deleted.emit(conversation_id, title)
+    def delete(self, *conversation_ids: str) -> None:
+        """Removes chats from the list; `undo_delete` restores the last ones while Ragdoll runs."""
+        titles = [row.title for row in self._rows if row.conversation_id in conversation_ids]
+        if conversation_ids and self._store_does(lambda: self._store.delete(*conversation_ids)):
+            deleted = Deleted(conversation_ids, titles[0] if len(conversation_ids) == len(titles) == 1 else "")
+            self._deleted.append(deleted)
+            self.chats_deleted.emit(deleted)
 
     def undo_delete(self) -> None:
+        """Restores the chats that were deleted together last."""
         if self._deleted:
-            conversation_id, _ = self._deleted[-1]
+            deleted = self._deleted[-1]
             # If the disk refuses the change, it can be tried again.
-            if self._store_does(lambda: self._restore(conversation_id)):
+            if self._store_does(lambda: self._restore(deleted)):
                 self._deleted.pop()
-                self.chat_restored.emit(conversation_id)
+                self.chat_restored.emit(deleted.conversation_ids[0])
 
-    def _restore(self, conversation_id: str) -> None:
+    def _restore(self, deleted: Deleted) -> None:
         try:
-            self._store.restore(conversation_id)
+            self._store.restore(*deleted.conversation_ids)
         except ChatGone:
             # Otherwise it would block the chats that were deleted before it.
             self._deleted.pop()

@@ -118,6 +118,21 @@ class ConversationModel(OpenChat):
             return
         self._take(conversation, turns)
 
+    def another(self) -> ConversationModel:
+        """Returns a model for a chat that is not open, which shares what could not be written yet with this one."""
+        made = ConversationModel(
+            self._answering,
+            self._store,
+            self,
+            self._answers_wanted,
+            self._chosen_model,
+            self._has_files,
+            self._new_manner,
+            self._is_gone,
+        )
+        made.late_writes, made.is_careful = self.late_writes, self.is_careful
+        return made
+
     def export_markdown(self) -> str:
         """The branch that is shown, as Markdown."""
         return markdown_of(self.title, self._branch.ended(), stored_manner(self.manner))
@@ -126,9 +141,13 @@ class ConversationModel(OpenChat):
 
     def ask(self, text: str) -> None:
         """Asks at the end of the branch; white space alone is ignored."""
-        parent_id = self._branch.last_id
-        if not self._ask(parent_id, text, self.filters, searches=self.asks_files):
+        if text.strip() and self.try_to_ask(text) is None:
             self.question_refused.emit(text)
+
+    def try_to_ask(self, text: str) -> str | None:
+        """Asks at the end of the branch; returns the id of the new turn, None if the question cannot be saved."""
+        was_asked = self._ask(self._branch.last_id, text, self.filters, searches=self.asks_files)
+        return self._branch.last_id if was_asked else None
 
     def stop(self, turn_id: str) -> None:
         """Stops an answer; its text so far stays."""
@@ -191,6 +210,34 @@ class ConversationModel(OpenChat):
             self.conversation_changed.emit()
             if (shown := self._branch.in_place_of(turn)) is not None:
                 self.branch_switched.emit(shown.turn_id)
+
+    # --- single turns ---
+
+    def remove_turn(self, turn_id: str) -> bool:
+        """Deletes a turn of the shown branch; returns False if it is not there, or is being answered.
+
+        Raises RagdollError.
+        """
+        turn, view = self._branch.tree.find(turn_id), self._branch.view(turn_id)
+        if turn is None or view is None or not view.has_ended:
+            return False
+        leaf_id = self._branch.tree.leaf_after(turn_id, self._branch.last_id)
+        self._store.delete_turn(turn, leaf_id)
+        self._branch.remove(turn_id, leaf_id)
+        self.conversation_changed.emit()
+        return True
+
+    def restore_turn(self, turn_id: str) -> None:
+        """Brings a deleted turn of this chat back, and shows a branch with it. Raises RagdollError."""
+        conversation_id = self.conversation_id
+        if conversation_id is None:
+            return
+        self._store.restore_turn(turn_id)
+        self._branch.take(self._store.turns(conversation_id))
+        leaf_id = self._branch.tree.leaf_through(turn_id, self._branch.last_id)
+        self._try(lambda: self._store.set_leaf(conversation_id, leaf_id))
+        self._branch.show(leaf_id)
+        self.conversation_changed.emit()
 
     # --- inside ---
 

@@ -58,6 +58,18 @@ class ShownBranch:
         self.tree = self.tree.with_added(turn)
         return self.show(turn.turn_id)
 
+    def remove(self, turn_id: str, leaf_id: str | None) -> None:
+        """Removes a turn and shows the branch to `leaf_id`; None if nothing is left to show."""
+        self.tree = self.tree.without(turn_id)
+        self.show(leaf_id)
+
+    def take(self, turns: Iterable[Turn]) -> None:
+        """Takes the stored turns again, as after one was restored; `show` shows them."""
+        stored = tuple(map(self._as_ended, turns))
+        ids = {turn.turn_id for turn in stored}
+        # Other answers that could not be saved yet stay.
+        self.tree = TurnTree((*stored, *(turn for turn in self.tree.turns if turn.turn_id not in ids)))
+
     def add_beside(self, turn: Turn, views: Iterable[TurnView]) -> str | None:
         """Adds other answers to a turn's question; returns the shown turn in its place, which now counts them."""
         self.tree = self.tree.with_added(*(_ended(replace(turn, turn_id=view.turn_id), view) for view in views))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.chats import Turn
-from app.chats.branches import branch, newest_leaf, variants
+from app.chats.branches import branch, leaf_after, newest_leaf, variants, without
 from app.chats.records import Json
 
 
@@ -40,6 +40,19 @@ class TurnTree:
         """Returns the segments of the answers up to `leaf_id`, also of stopped ones, for the next prompt."""
         before = self.branch(leaf_id) if leaf_id is not None else ()
         return tuple(segment for turn in before for segment in turn.outcome.segments)
+
+    def leaf_after(self, turn_id: str, leaf_id: str | None) -> str | None:
+        """Returns the last turn of the shown branch once a turn is gone; `leaf_id` is the last one now."""
+        return leaf_after(self.turns, turn_id, leaf_id)
+
+    def leaf_through(self, turn_id: str, leaf_id: str | None) -> str:
+        """Returns `leaf_id` if its branch holds a turn, else the last turn of the newest branch that does."""
+        is_on_branch = leaf_id is not None and any(turn.turn_id == turn_id for turn in self.branch(leaf_id))
+        return leaf_id if is_on_branch and leaf_id is not None else newest_leaf(self.turns, turn_id)
+
+    def without(self, turn_id: str) -> TurnTree:
+        """Returns a tree without a turn; what followed it follows the turn before it."""
+        return TurnTree(without(self.turns, {turn_id}))
 
     def with_added(self, *turns: Turn) -> TurnTree:
         return TurnTree((*self.turns, *turns))

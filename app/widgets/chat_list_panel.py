@@ -1,4 +1,4 @@
-"""The chats in the rail: searched, marked if they stand out, renamed in place, deleted with undo, not a question."""
+"""The chats in the rail: searched, marked if they stand out, renamed in place, deleted with undo, one or several."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import (
     QEvent,
     QIdentityProxyModel,
+    QItemSelectionModel,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -16,22 +17,23 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFocusEvent, QKeyEvent, QKeySequence
+from PySide6.QtGui import QFocusEvent, QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QMenu, QStyledItemDelegate, QVBoxLayout, QWidget
 
 from app import theme
 from app.sentences import listed
 from app.widgets import bits
-from app.widgets.elided import ElidedLabel
+from app.widgets.figures import count_text
+from app.widgets.undo_bar import UndoBar
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QStyleOptionViewItem
 
-    from app.models.chat_list import ChatListModel
+    from app.models.chat_list import ChatListModel, Deleted
 
 _ROW_PX = 32
-UNDO_MS = 8000
 _TYPING_MS = 200
+_CHOOSING = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
 # Not when a menu opens, nor when a title is edited in place.
 _LEAVING = (
     Qt.FocusReason.MouseFocusReason,
@@ -40,43 +42,6 @@ _LEAVING = (
     Qt.FocusReason.ShortcutFocusReason,
 )
 Index = QModelIndex | QPersistentModelIndex
-
-
-class UndoBar(QWidget):
-    """Offers to take back the last deletion for a while."""
-
-    undone = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._timer = QTimer(self, singleShot=True, interval=UNDO_MS)
-        self._timer.timeout.connect(self.hide)
-        self.button = bits.button(self.tr("Undo"), "link", clicked=self._on_undo)
-        self.words = ElidedLabel("", "small")
-        line = bits.row(self.words, self.button)
-        line.setStretch(0, 1)
-        line.setContentsMargins(10, 4, 6, 4)
-        self.setLayout(line)
-        self.hide()
-
-    def offer(self, title: str) -> None:
-        """Offers to restore the chat with that title."""
-        self.words.setText(self.tr("“%1” deleted").replace("%1", title) if title else self.tr("Chat deleted"))
-        self.show()
-        self._timer.start()
-
-    def announce(self) -> None:
-        """Makes a screen reader say what was deleted and that it can be restored, although the focus is elsewhere."""
-        spoken = self.tr("%1. Ctrl+Z restores it.").replace("%1", self.words.text())
-        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, spoken))
-
-    def withdraw(self) -> None:
-        self._timer.stop()
-        self.hide()
-
-    def _on_undo(self) -> None:
-        self.withdraw()
-        self.undone.emit()
 
 
 class _Titles(QIdentityProxyModel):
@@ -125,11 +90,22 @@ class _Rows(QStyledItemDelegate):
         return QSize(natural.width(), max(_ROW_PX, natural.height()))
 
 
+class _List(QListView):
+    def setCurrentIndex(self, index: Index) -> None:  # noqa: N802 - Qt's name
+        # Qt would ask the keyboard: while Ctrl is pressed, a chat that is opened would join the selected ones.
+        self.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+
+
 class ChatListPanel(QWidget):
-    """Shows a ChatListModel and passes wishes about its chats to it; the window opens chats."""
+    """Shows a ChatListModel and passes wishes about its chats to it; the window opens chats.
+
+    Several can be selected with Ctrl or Shift, to be exported or deleted together.
+    """
 
     opened = Signal(str)  # conversation id
     export_wanted = Signal(str)  # the same
+    duplicate_wanted = Signal(str)  # the same
+    exports_wanted = Signal(object, str)  # conversation ids, "md" or "json"
     left = Signal()  # the focus should go back to the page
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -148,10 +124,11 @@ class ChatListPanel(QWidget):
         self._typing.timeout.connect(self._search)
         self.search.textChanged.connect(lambda: self._typing.start())
         self.search.returnPressed.connect(self._search)
-        self.list = QListView()
+        self.list = _List()
         self.list.setAccessibleName(self.tr("Chats"))
         self.list.setItemDelegate(_Rows(self.list))
         self.list.setUniformItemSizes(True)
+        self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.list.setIconSize(QSize(14, 14))
         self.list.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
         self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -159,8 +136,8 @@ class ChatListPanel(QWidget):
         self.list.setTextElideMode(Qt.TextElideMode.ElideRight)
         self.list.viewport().setAutoFillBackground(False)
         self.list.installEventFilter(self)
-        self.list.clicked.connect(lambda index: self.opened.emit(self.id_at(index)))
-        self.list.activated.connect(lambda index: self.opened.emit(self.id_at(index)))
+        self.list.clicked.connect(self._on_clicked)
+        self.list.activated.connect(self._on_clicked)
         self.list.customContextMenuRequested.connect(self._on_menu)
         self._nothing = bits.label("", "small", wraps=True)
         self._nothing.setContentsMargins(10, 0, 10, 0)
@@ -180,20 +157,27 @@ class ChatListPanel(QWidget):
         titles.renamed.connect(chats.rename)
         self.list.setModel(titles)
         self.undo.undone.connect(self.bring_back)
-        chats.chat_deleted.connect(self._on_deleted)
+        chats.chats_deleted.connect(self._on_deleted)
         for changed in (chats.rowsInserted, chats.rowsRemoved, chats.modelReset, chats.rowsMoved):
             changed.connect(self._on_rows_changed)
+        chats.rowsRemoved.connect(self._on_rows_removed)
         chats.looking_changed.connect(self._show_nothing)
         self._on_rows_changed()
 
     def show_current(self, conversation_id: str) -> None:
         """Marks the chat that is open; "" marks none."""
+        if self._chats is None:
+            # The focus may leave the list before there is a model.
+            return
         before, self._current = self._current, conversation_id
-        is_deleted = bool(before) and self._chats is not None and self._chats.row_of(before) is None
+        if before == conversation_id and self.list.hasFocus() and len(self.selected_ids()) > 1:
+            # The user is selecting chats: a question that is asked in the meantime does not end that.
+            return
+        is_deleted = bool(before) and self._chats.row_of(before) is None
         if not conversation_id and is_deleted and self.list.hasFocus():
             # Deleted by keyboard: the current row is the next chat by now, and stays.
             return
-        row = self._chats.row_of(conversation_id) if self._chats is not None else None
+        row = self._chats.row_of(conversation_id)
         index = QModelIndex() if row is None else self.list.model().index(row, 0)
         self.list.setCurrentIndex(index)
         if row is None:
@@ -202,34 +186,52 @@ class ChatListPanel(QWidget):
     def id_at(self, index: Index) -> str:
         return str(index.data(self._chats.ID_ROLE)) if self._chats is not None else ""
 
+    def selected_ids(self) -> tuple[str, ...]:
+        """Returns the selected chats, in the order of the list."""
+        if self._chats is None:
+            return ()
+        rows = sorted(self.list.selectionModel().selectedIndexes(), key=lambda index: index.row())
+        return tuple(map(self.id_at, rows))
+
     def menu_for(self, index: QModelIndex) -> QMenu:
-        """Returns the menu of a chat."""
+        """Returns the menu of a chat, or of all selected chats if it is one of several."""
         chats, chat_id = self._chats, self.id_at(index)
         menu = QMenu(self)
         if chats is None:
+            return menu
+        if len(selected := self.selected_ids()) > 1 and chat_id in selected:
+            self._fill_for_several(menu, chats, selected)
             return menu
         is_pinned = bool(index.data(chats.PINNED_ROLE))
         menu.addAction(self.tr("Rename"), lambda: self.list.edit(index))
         pin = self.tr("Unpin") if is_pinned else self.tr("Pin")
         menu.addAction(pin, lambda: chats.set_pinned(chat_id, not is_pinned))
+        menu.addAction(self.tr("Duplicate"), lambda: self.duplicate_wanted.emit(chat_id))
         menu.addAction(self.tr("Export…"), lambda: self.export_wanted.emit(chat_id))
         menu.addSeparator()
         menu.addAction(self.tr("Delete"), lambda: chats.delete(chat_id))
         return menu
 
+    def _fill_for_several(self, menu: QMenu, chats: ChatListModel, selected: tuple[str, ...]) -> None:
+        menu.addAction(self.tr("Export as Markdown…"), lambda: self.exports_wanted.emit(selected, "md"))
+        menu.addAction(self.tr("Export as JSON…"), lambda: self.exports_wanted.emit(selected, "json"))
+        menu.addSeparator()
+        words = self.tr("Delete %1 chats").replace("%1", count_text(len(selected)))
+        menu.addAction(words, lambda: chats.delete(*selected))
+
     def bring_back(self) -> None:
-        """Restores the chat that was deleted last, as long as Ragdoll runs, even when the offer is no longer shown."""
+        """Restores what was deleted last, as long as Ragdoll runs, even when the offer is no longer shown."""
         if self._chats is None:
             return
         self._chats.undo_delete()
-        # Offers the chat deleted before it, or this one again if the disk refused it.
-        if self._chats.can_undo:
-            self.undo.offer(self._chats.deleted_title)
+        # Offers what was deleted before it, or the same again if the disk refused it.
+        if (deleted := self._chats.last_deleted) is not None:
+            self.undo.offer(deleted.title, len(deleted.conversation_ids))
         else:
             self.undo.withdraw()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Deletes the current chat on the Delete key, and restores the last one on Ctrl+Z."""
+        """Deletes the selected chats on the Delete key, and restores the last ones on Ctrl+Z."""
         if watched is self.search:
             return self._filter_search(event) or super().eventFilter(watched, event)
         if isinstance(event, QFocusEvent) and event.lostFocus() and event.reason() in _LEAVING:
@@ -238,7 +240,7 @@ class ChatListPanel(QWidget):
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             index = self.list.currentIndex()
             if event.key() == Qt.Key.Key_Delete and index.isValid() and self._chats is not None:
-                self._chats.delete(self.id_at(index))
+                self._chats.delete(*(self.selected_ids() or (self.id_at(index),)))
                 return True
             if event.matches(QKeySequence.StandardKey.Undo):
                 self.bring_back()
@@ -266,15 +268,27 @@ class ChatListPanel(QWidget):
         if self._chats is not None:
             self._chats.set_filter(self.search.text())
 
-    def _on_deleted(self, _conversation_id: str, title: str) -> None:
-        self.undo.offer(title)
-        self.undo.announce()
+    def _on_clicked(self, index: Index) -> None:
+        # Whoever selects several chats opens none of them.
+        if len(self.selected_ids()) <= 1 and not QGuiApplication.keyboardModifiers() & _CHOOSING:
+            self.opened.emit(self.id_at(index))
+
+    def _on_deleted(self, deleted: Deleted) -> None:
+        number = len(deleted.conversation_ids)
+        self.undo.offer(deleted.title, number)
+        self.undo.announce(number)
 
     def _on_rows_changed(self) -> None:
         # A user who moves through the list by keyboard stays there: Delete again is for the next chat.
         if not self.list.hasFocus():
             self.show_current(self._current)
         self._show_nothing()
+
+    def _on_rows_removed(self, _parent: Index, first: int) -> None:
+        num_chats = self._chats.rowCount() if self._chats is not None else 0
+        if self.list.hasFocus() and num_chats and not self.selected_ids():
+            # Where several can be selected, Qt moves to the chat before, and does not select it.
+            self.list.setCurrentIndex(self.list.model().index(min(first, num_chats - 1), 0))
 
     def _show_nothing(self) -> None:
         num_chats = self._chats.rowCount() if self._chats is not None else 0

@@ -30,7 +30,7 @@ _NUM_LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The turn whose switch stays where it was pressed: its number in the conversation, and the place in the view."""
+    """The turn whose foot stays where it was pressed: its number in the conversation, and the place in the view."""
 
     number: int
     top_px: int
@@ -50,6 +50,8 @@ class ConversationView(QScrollArea):
     edited = Signal(str, str)
     branch_wanted = Signal(str, int)  # turn id, −1 or +1
     everything_wanted = Signal(str)
+    new_chat_wanted = Signal(str)
+    delete_wanted = Signal(str)
     keyboard_left = Signal()  # the widget with the focus is about to be removed
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -180,6 +182,19 @@ class ConversationView(QScrollArea):
         self._look_at_match()
         self._look_again()
 
+    def bring_into_sight(self, turn_id: str) -> None:
+        """Scrolls to a turn, even if it has no widget yet."""
+        turns = self._turns.turns
+        if turns and turns[-1].turn_id == turn_id:
+            self._go_to_end()
+            return
+        self._follows, self._held = False, None
+        if self.widget_of(turn_id) is None:
+            self._bring(turn_id)
+        self._lay_out()
+        if (view := self.widget_of(turn_id)) is not None:
+            self._move_to(view.y())
+
     def first_in_sight(self) -> int:
         """Returns the index of the first visible turn, or the number of turns if none is visible."""
         top = self.verticalScrollBar().value()
@@ -291,6 +306,8 @@ class ConversationView(QScrollArea):
         view.more_wanted.connect(lambda number: self.more_wanted.emit(turn_id, number))
         view.edited.connect(lambda text: self.edited.emit(turn_id, text))
         view.everything_wanted.connect(lambda: self.everything_wanted.emit(turn_id))
+        view.new_chat_wanted.connect(lambda: self.new_chat_wanted.emit(turn_id))
+        view.delete_wanted.connect(lambda: self._delete(view))
         view.branch_wanted.connect(lambda step: self._switch_branch(view, step))
         return view
 
@@ -300,18 +317,26 @@ class ConversationView(QScrollArea):
             self.keyboard_left.emit()
         self.go_on_wanted.emit(view.turn.turn_id)
 
+    def _delete(self, view: TurnWidget) -> None:
+        self._in_place(view, lambda: self.delete_wanted.emit(view.turn.turn_id))
+
     def _switch_branch(self, view: TurnWidget, step: int) -> None:
         had_keyboard, number = self._has_keyboard(view), self._turns.first + self._turns.views.index(view)
-        self._held = _Held(number, self._top_of_switch(view) - self.verticalScrollBar().value())
-        self._is_switching = True
-        self.branch_wanted.emit(view.turn.turn_id, step)
-        self._is_switching = False
-        if self._held is not None:
-            self._look_again()
+        self._in_place(view, lambda: self.branch_wanted.emit(view.turn.turn_id, step))
         turns = self._turns.turns
         after = self.widget_of(turns[number].turn_id) if number < len(turns) else None
         if had_keyboard and after is not None:
             after.focus_branches(step)
+
+    def _in_place(self, view: TurnWidget, change: Callable[[], object]) -> None:
+        """Makes a change that puts another turn in the place of this one, which stays where it is in the view."""
+        number = self._turns.first + self._turns.views.index(view)
+        self._held = _Held(number, self._top_of_switch(view) - self.verticalScrollBar().value())
+        self._is_switching = True
+        change()
+        self._is_switching = False
+        if self._held is not None:
+            self._look_again()
 
     def _has_keyboard(self, view: TurnWidget) -> bool:
         """Returns whether the focus is in a view, or will be once the window is active."""

@@ -191,7 +191,7 @@ class PromptEdit(QFrame):
         layout.addLayout(line)
         if not attaches:
             self.attach.hide()
-        self._layout = layout
+        self._layout, self._line = layout, line
         self.field.entered.connect(self._submit)
         self.field.recalled.connect(self.set_text)
         self.field.textChanged.connect(self._enable)
@@ -207,7 +207,7 @@ class PromptEdit(QFrame):
         from app.widgets.paste_offer import PasteOffer
 
         made = PasteOffer()
-        self._layout.insertWidget(1, made)
+        self._layout.insertWidget(self._layout.indexOf(self._line) + 1, made)
         self.field.textChanged.connect(made.hide)
         made.accepted.connect(lambda: self.keep_wanted.emit(self._pasted[0]))
         return made
@@ -244,8 +244,16 @@ class PromptEdit(QFrame):
         """Puts something into the card, below the field."""
         self._layout.addWidget(widget)
 
+    def put_above(self, widget: QWidget) -> None:
+        """Puts something into the card, above the field."""
+        self._layout.insertWidget(0, widget)
+
+    def put_beside(self, widget: QWidget) -> None:
+        """Puts something into the card, between the field and its buttons."""
+        self._line.insertWidget(1, widget, 0, Qt.AlignmentFlag.AlignBottom)
+
     def set_busy(self, is_busy: bool) -> None:
-        """Makes the button stop the answer while busy; a question can still be written, but not sent."""
+        """Makes the button stop the answer while busy; Enter still sends, and the question waits for the answer."""
         if is_busy == self._is_busy:
             return
         self._is_busy = is_busy
@@ -285,6 +293,6 @@ class PromptEdit(QFrame):
 
     def _submit(self) -> None:
         text = self.text.strip()
-        if text and not self._is_busy:
+        if text:
             self.field.clear()
             self.submitted.emit(text)

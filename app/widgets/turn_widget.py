@@ -16,6 +16,7 @@ from app.sentences import joined
 from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.answer_text import AnswerText
+from app.widgets.context_words import left_out_sentence
 from app.widgets.copied_mark import CopiedMark
 from app.widgets.copy_menu import CopyMenu
 from app.widgets.elided import ElidedLabel
@@ -29,6 +30,7 @@ from app.widgets.source_card import snippet
 from app.widgets.spinner import Spinner
 from app.widgets.standing_chip import standing_words
 from app.widgets.thoughts_card import ThoughtsCard
+from app.widgets.turn_menu import TurnMenu
 from app.widgets.turn_sentences import (
     alike_sentence,
     awaited_sentence,
@@ -83,6 +85,8 @@ class TurnWidget(QWidget):
     edited = Signal(str)  # another question in its place, as a branch
     branch_wanted = Signal(int)  # −1 the branch before, +1 the branch after
     everything_wanted = Signal()  # the same question again without any filter, as a branch
+    new_chat_wanted = Signal()  # a copy of the chat up to here, to continue in
+    delete_wanted = Signal()  # remove the question and its answer
     grew = Signal()
 
     def __init__(self, turn: TurnView, context: TurnContext | None = None, parent: QWidget | None = None) -> None:
@@ -248,7 +252,8 @@ class TurnWidget(QWidget):
         # This button may shrink. Otherwise a narrow window would get a column as wide as the whole line, and the
         # words of the answer would be cut off.
         self.scope = bits.button("", "quiet", clicked=self.selected.emit, gives_way=True)
-        tools = (self.copy, self.copy_ways, self.regenerate, self.more, self._branches)
+        self.ways = self._ways()
+        tools = (self.copy, self.copy_ways, self.regenerate, self.more, self.ways, self._branches)
         foot = QWidget()
         foot.setLayout(bits.row(*tools, 8, self.scope, None, spacing=2))
         return foot
@@ -271,6 +276,16 @@ class TurnWidget(QWidget):
         menu = CopyMenu(lambda: self._turn, self)
         menu.copied.connect(self._copied.show)
         made = bits.tool("chevron-down", self.tr("Other ways to copy"), side=12)
+        made.setMenu(menu)
+        made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        bits.opens_popup(made, menu)
+        return made
+
+    def _ways(self) -> QToolButton:
+        menu = TurnMenu(self)
+        menu.new_chat_wanted.connect(self.new_chat_wanted)
+        menu.delete_wanted.connect(self.delete_wanted)
+        made = bits.tool("more", self.tr("More"), side=16)
         made.setMenu(menu)
         made.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         bits.opens_popup(made, menu)
@@ -301,7 +316,8 @@ class TurnWidget(QWidget):
         is_nothing = turn.state == "finished" and not turn.text and not is_extractive
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
-        told = (unfounded_sentence(turn, self._context.follows_sources()), alike_sentence(turn))
+        left_out = left_out_sentence(turn.timings.context if turn.timings is not None else None)
+        told = (unfounded_sentence(turn, self._context.follows_sources()), alike_sentence(turn), left_out)
         note = self._note_sentence(turn) if is_extractive else joined(*told)
         self._note.setText(note)
         self._note.setVisible(bool(note))

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from app.printable import printable
+from app.widgets.figures import count_text
+
 if TYPE_CHECKING:
     from app.models import AppModels
+    from app.models.chat_exports import Format
     from app.windows.main_window import MainWindow
 
 
@@ -24,6 +28,9 @@ class ChatActions(QObject):
     def attach(self, models: AppModels) -> None:
         """Acts on the chats of these models from now on; called once."""
         self._models = models
+        models.chosen_exports.finished.connect(self._on_exported)
+        models.chosen_exports.failed.connect(self._on_export_failed)
+        models.imports.finished.connect(self._on_imported)
 
     # --- which chat is open ---
 
@@ -46,12 +53,12 @@ class ChatActions(QObject):
             self._window.chat.seek(self._models.chat_list.filter)
 
     def bring_back_chat(self) -> None:
-        """Opens the chat that was deleted last."""
+        """Restores the chats that were deleted last, and opens the first one of them."""
         self._window.chats.bring_back()
         self._window.go_to("chats")
 
     def export_chat(self, conversation_id: str = "") -> None:
-        """Writes the branch that is shown of a chat ("" is the open one) to a Markdown file."""
+        """Writes the shown branch of a chat ("" is the open one) to a Markdown file, or all of it to a JSON file."""
         if self._models is None:
             return
         wanted = conversation_id or self._models.conversation.conversation_id or ""
@@ -61,6 +68,41 @@ class ChatActions(QObject):
 
             name = f"{file_stem(self._models.chat_list.title_of(wanted))}.md"
             file_choices.choose_export(self._window, name, partial(self._export_to, conversation_id=wanted))
+
+    def export_chats(self, conversation_ids: tuple[str, ...], form: str) -> None:
+        """Writes chats into a new folder, a file for each; `form` is "md" or "json"."""
+        if self._models is not None and not self._models.chosen_exports.is_writing:
+            from app.windows import file_choices
+
+            made: Format = "json" if form == "json" else "md"
+            write = self._models.chosen_exports.write_all
+            file_choices.choose_folder(self._window, lambda paths: write(Path(paths[0]), made, conversation_ids))
+
+    def import_chats(self) -> None:
+        """Adds the chats in JSON files that the user chooses."""
+        if self._models is not None:
+            from app.windows import file_choices
+
+            file_choices.choose_chats(self._window, self._models.imports.begin)
+
+    def import_folder(self) -> None:
+        """Adds the chats in all JSON files of a folder."""
+        if self._models is not None:
+            from app.windows import file_choices
+
+            file_choices.choose_folder(self._window, self._models.imports.begin)
+
+    def duplicate(self, conversation_id: str = "") -> None:
+        """Opens a copy of a chat; "" is the open one."""
+        if self._models is not None:
+            self._models.copies.duplicate(conversation_id or self._models.conversation.conversation_id or "")
+            self._window.go_to("chats")
+
+    def bring_back_turn(self) -> None:
+        """Restores the question that was deleted last from the open chat."""
+        if self._models is not None:
+            self._models.turn_deleting.undo()
+            self._window.go_to("chats")
 
     # --- what the open chat is about ---
 
@@ -110,11 +152,33 @@ class ChatActions(QObject):
     def _export_to(self, paths: tuple[str, ...], conversation_id: str) -> None:
         from app.exports import write_export
 
-        text = self._models.exports.markdown(conversation_id) if self._models is not None else None
-        if text is None:
+        file = Path(paths[0])
+        form: Format = "json" if file.suffix.lower() == ".json" else "md"
+        content = self._models.exports.content(conversation_id, form) if self._models is not None else None
+        if content is None:
             return
         try:
-            write_export(Path(paths[0]), text.encode())
+            write_export(file, content)
         except OSError as error:
             sentence = self.tr("The chat could not be written: %1.").replace("%1", str(error.strerror or error))
             self._window.notices.tell("error", sentence, self.tr("Choose another folder."))
+
+    def _on_exported(self, num_written: int, folder: str) -> None:
+        words = self.tr("1 chat was written to %2.") if num_written == 1 else self.tr("%1 chats were written to %2.")
+        sentence = words.replace("%1", count_text(num_written)).replace("%2", printable(folder))
+        self._window.notices.tell("notice", sentence, "")
+
+    def _on_export_failed(self, num_written: int, num_chats: int, reason: str) -> None:
+        words = self.tr("%1 of %2 chats were written, the next one could not be: %3.")
+        if not num_written:
+            words = self.tr("The chats could not be written: %3.")
+        figures = words.replace("%1", count_text(num_written)).replace("%2", count_text(num_chats))
+        way_out = self.tr("Free some space, or choose another folder.")
+        self._window.notices.tell("error", figures.replace("%3", reason), way_out)
+
+    def _on_imported(self, conversation_ids: tuple[str, ...]) -> None:
+        number = len(conversation_ids)
+        words = self.tr("1 chat was imported.") if number == 1 else self.tr("%1 chats were imported.")
+        self._window.notices.tell("notice", words.replace("%1", count_text(number)), "")
+        if number == 1:
+            self._window.go_to("chats")

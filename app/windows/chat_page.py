@@ -11,11 +11,11 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSplitter, QStackedWidge
 
 from app.widgets import bits
 from app.widgets.collection_picker import CollectionPicker, words_of
-from app.widgets.figures import count_text
 from app.widgets.filter_bar import FilterBar
 from app.widgets.hero import Hero
 from app.widgets.model_picker import ModelPicker
 from app.widgets.prompt_edit import PromptEdit
+from app.windows.hero_sentences import alone_sentence, scope_sentence
 
 if TYPE_CHECKING:
     from app.models import AppModels, TurnView
@@ -124,12 +124,16 @@ class ChatPage(QWidget):
 
     def attach(self, models: AppModels) -> None:
         # Imported here, because it brings the protocol with it.
+        from app.windows.asking_next import AskingNext
         from app.windows.filter_choices import FilterChoices
         from app.windows.manner_choice import MannerChoice
+        from app.windows.turn_actions import TurnActions
 
         self._models = models
         self.filter_choices = FilterChoices(self.filters, models)
         self.manner_choice = MannerChoice(self.manner_button, models)
+        self.asking_next = AskingNext(self.prompt, models)
+        self.turn_actions = TurnActions(self.conversation, self.prompt, models)
         conversation, library = models.conversation, models.library
         self.model_picker.attach(models.chat_model)
         self.sources.attach(models.sources)
@@ -144,7 +148,6 @@ class ChatPage(QWidget):
         library.progress_changed.connect(self._show_centre)
         for changed in (library.collections_changed, library.progress_changed, conversation.collection_changed):
             changed.connect(self._show_files)
-        self.prompt.submitted.connect(conversation.ask)
         self.prompt.recall_from(lambda: [turn.question for turn in conversation.turns])
         conversation.question_refused.connect(self.take_back)
         conversation.edit_refused.connect(self.conversation.edit_again)
@@ -343,7 +346,7 @@ class ChatPage(QWidget):
         # Without files and without a model nothing can answer.
         can_ask = not is_first_run or bool(self._models.chat_model.path)
         asks_files = self._models.conversation.asks_files
-        self.hero.show_sentence(self._scope_sentence() if asks_files else self._alone_sentence())
+        self.hero.show_sentence(scope_sentence(self._models) if asks_files else alone_sentence(self._models))
         self.prompt.show_asked(is_model=not asks_files)
         self.filters.setVisible(asks_files)
         shown = self.conversation if self._turns() else self.first_run if is_first_run else self.hero
@@ -359,35 +362,6 @@ class ChatPage(QWidget):
         self._foot.setVisible(can_ask)
         if had_focus and can_ask:
             self.prompt.setFocus()
-
-    def _alone_sentence(self) -> str:
-        """Returns a sentence that says what answers a question for which no file is searched."""
-        if self._models is None or not self._models.chat_model.path:
-            return self.tr("Without files and without a model nobody answers. Choose one of them above.")
-        return self.tr("The model answers from what it knows; your files are not searched.")
-
-    def _scope_sentence(self) -> str:
-        if self._models is None or not self._models.library.is_known:
-            return ""
-        if self._models.conversation.filters.paths:
-            return self.tr("Answers come from what is named below the question.")
-        library, chosen = self._models.library, self._models.conversation.asked_collections
-        states = [one.documents_by_state for one in library.collections if not chosen or one.name in chosen]
-        num_indexed = sum(state.get("indexed", 0) for state in states)
-        num_waiting = sum(state.get("pending", 0) for state in states)
-        if library.progress is not None and not num_indexed:
-            return self.tr("Your files are being read; you can already ask.")
-        words = (
-            self.tr("Answers come from 1 file in %2.")
-            if num_indexed == 1
-            else self.tr("Answers come from %1 files in %2.")
-        )
-        if library.progress is not None and num_waiting:
-            words = self.tr("%1 of %3 files in %2 have been read so far; you can already ask.")
-        figures = {"%1": count_text(num_indexed), "%3": count_text(num_indexed + num_waiting)}
-        for place, figure in figures.items():
-            words = words.replace(place, figure)
-        return words.replace("%2", words_of(chosen) or self.tr("your library"))
 
     def _show_collections(self) -> None:
         if self._models is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from app.settings import SettingsStore
 
 MOST_EDITS = 20
-_UNSENT = ("unsent_question", "unsent_for_every_file", "unsent_edits", "unsent_choices", "unsent_drafts")
+_UNSENT = (
+    "unsent_question",
+    "unsent_for_every_file",
+    "unsent_edits",
+    "unsent_choices",
+    "unsent_drafts",
+    "unsent_waiting",
+)
 
 
 def as_text(edits: Mapping[str, str]) -> str:
@@ -39,6 +46,27 @@ def edits_in(text: str) -> dict[str, str]:
         return {}
     pairs = edits.items() if isinstance(edits, dict) else ()
     return {turn_id: edit for turn_id, edit in pairs if isinstance(edit, str)}
+
+
+def waiting_as_text(texts: Mapping[str, Sequence[str]]) -> str:
+    """Returns the waiting questions as JSON, by their chats; "" for none."""
+    kept = {chat_id: [text[:MAX_CHARACTERS] for text in row] for chat_id, row in list(texts.items())[-MOST_EDITS:]}
+    return json.dumps(kept, ensure_ascii=False) if kept else ""
+
+
+def waiting_in(text: str) -> dict[str, tuple[str, ...]]:
+    """Returns the waiting questions in such a text; none if it is not ours."""
+    try:
+        stored = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    rows = stored.items() if isinstance(stored, dict) else ()
+    found = {
+        chat_id: tuple(one for one in row if isinstance(one, str) and one.strip())
+        for chat_id, row in rows
+        if isinstance(row, list)
+    }
+    return {chat_id: row for chat_id, row in found.items() if row}
 
 
 def choices_as_text(chosen: Choices) -> str:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
 
+from app.widgets.figures import count_text
 from app.windows.command_palette import Command
 
 if TYPE_CHECKING:
     from app.models import AppModels
+    from app.models.chat_list import Deleted
     from app.widgets.rail import Place
     from app.windows.main_window import MainWindow
 
@@ -33,17 +35,29 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
         Command(_tr("New collection…"), window.adding.new_collection, "library"),
         Command(_tr("Download a model…"), window.get_model, "models"),
         Command(_tr("Open a GGUF file…"), window.adding.open_model, "models"),
-        Command(_tr("Export this chat as Markdown…"), window.chat_actions.export_chat, "file-text"),
+        Command(_tr("Export this chat…"), window.chat_actions.export_chat, "file-text"),
+        Command(_tr("Import chats…"), window.chat_actions.import_chats, "file"),
+        Command(_tr("Import a folder of chats…"), window.chat_actions.import_folder, "folder-plus"),
     ]
     if models is not None:
-        if models.chat_list.can_undo:
-            title = models.chat_list.deleted_title
-            words = _tr("Restore “%1”").replace("%1", title) if title else _tr("Restore the deleted chat")
-            commands.append(Command(words, window.chat_actions.bring_back_chat, "chats"))
+        if models.conversation.conversation_id is not None:
+            commands.append(Command(_tr("Duplicate this chat"), window.chat_actions.duplicate, "copy"))
+        if (deleted := models.chat_list.last_deleted) is not None:
+            commands.append(Command(_restore_words(deleted), window.chat_actions.bring_back_chat, "chats"))
+        if models.turn_deleting.can_undo:
+            words = _tr("Restore the deleted question of this chat")
+            commands.append(Command(words, window.chat_actions.bring_back_turn, "chats"))
         for name, text in (("light", _tr("Light theme")), ("dark", _tr("Dark theme")), ("system", _tr("System theme"))):
             commands.append(Command(text, partial(models.settings.change, theme=name), "sun"))
         commands += _chats(window, models)
     return commands
+
+
+def _restore_words(deleted: Deleted) -> str:
+    number = len(deleted.conversation_ids)
+    if number > 1:
+        return _tr("Restore %1 deleted chats").replace("%1", count_text(number))
+    return _tr("Restore “%1”").replace("%1", deleted.title) if deleted.title else _tr("Restore the deleted chat")
 
 
 def _chats(window: MainWindow, models: AppModels) -> list[Command]:

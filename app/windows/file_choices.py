@@ -25,7 +25,19 @@ def choose_models(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) 
 
 
 def choose_export(parent: QWidget, name: str, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
-    return _open(_saving(parent, _tr("Export this chat"), name, "md"), chosen)
+    """Lets the user choose a Markdown file or a JSON file, which its suffix tells."""
+    dialog = _saving(parent, _tr("Export this chat"), name, "md")
+    suffixes = {_tr("Markdown, to read (*.md)"): "md", _tr("JSON, to import again (*.json)"): "json"}
+    dialog.setNameFilters([*suffixes])
+    # The dialog would otherwise add the first suffix to a name without one.
+    dialog.filterSelected.connect(lambda chosen_filter: dialog.setDefaultSuffix(suffixes.get(chosen_filter, "md")))
+    return _open(dialog, chosen)
+
+
+def choose_chats(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
+    dialog = _dialog(parent, _tr("Import chats"), QFileDialog.FileMode.ExistingFiles)
+    dialog.setNameFilters([_tr("Chats (*.json)"), _tr("All files (*)")])
+    return _open(dialog, chosen)
 
 
 def choose_table(parent: QWidget, name: str, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:

@@ -116,6 +116,8 @@ class MainWindow(QMainWindow):
         panel = ChatListPanel()
         panel.opened.connect(self.chat_actions.open_listed)
         panel.export_wanted.connect(self.chat_actions.export_chat)
+        panel.exports_wanted.connect(self.chat_actions.export_chats)
+        panel.duplicate_wanted.connect(self.chat_actions.duplicate)
         panel.left.connect(lambda: self.page(self._place).starting_point.setFocus())
         self.rail.put(panel)
         return panel
@@ -173,8 +175,10 @@ class MainWindow(QMainWindow):
         self.chat.attach(models)
         self.attaching = Attaching(self, models)
         self._drafts = drafts = Drafts(self.chat.prompt, models.conversation, self)
-        drafts.changed.connect(lambda: models.chat_list.mark_drafts(drafts.waiting))
+        for changed in (drafts.changed, models.waiting.changed):
+            changed.connect(self._mark_unsent)
         self._take_back_unsent(models)
+        self._mark_unsent()
         self.status_line.attach(models.engine_status, models.memory, models.remark)
         self._on_settings_changed()
         self._on_conversation_changed()
@@ -197,6 +201,12 @@ class MainWindow(QMainWindow):
             self._drafts.take(edits_in(settings.unsent_drafts))
         self.chat.prompt.submitted.connect(lambda _text: self._forget_sent_question(models))
         models.conversation.conversation_saved.connect(lambda _id: self._forget_sent_edits(models))
+
+    def _mark_unsent(self) -> None:
+        """Marks the chats that are not open and hold something that the user has written and must still send."""
+        if self._models is not None and self._drafts is not None:
+            unsent = self._drafts.waiting | self._models.waiting.held_chats
+            self._models.chat_list.mark_drafts(unsent - {self._models.conversation.conversation_id or ""})
 
     def _forget_sent_question(self, models: AppModels) -> None:
         # A question that was sent is part of a chat, even if this window is never closed properly.
@@ -267,7 +277,7 @@ class MainWindow(QMainWindow):
         from app.windows.shortcuts_dialog import ShortcutsDialog
 
         extra = [
-            (self.tr("Send the question"), "Return"),
+            (self.tr("Send the question; while an answer is written, it is asked next"), "Return"),
             (self.tr("New line in a question"), "Shift+Return"),
             (self.tr("Earlier questions of this chat, while the question is empty"), "Up, Down"),
             (self.tr("Scroll the chat, also from the question"), "PgUp, PgDown"),

@@ -93,4 +93,6 @@ def _settings(window: MainWindow, models: AppModels) -> Page:
 
     page = SettingsPage(models, str(AppHome.find().data))
     page.message_told.connect(window.notices.tell)
+    page.import_wanted.connect(window.chat_actions.import_chats)
+    page.folder_import_wanted.connect(window.chat_actions.import_folder)
     return page

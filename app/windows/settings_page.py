@@ -63,6 +63,8 @@ class SettingsPage(Page):
     """The window's settings through AppModels.settings, the engine's through the engine."""
 
     message_told = Signal(str, str, str)  # severity, sentence, way out
+    import_wanted = Signal()  # of chats, from files
+    folder_import_wanted = Signal()
 
     def __init__(self, models: AppModels, data_folder: str, parent: QWidget | None = None) -> None:
         super().__init__(self.tr("Settings"), "", parent)
@@ -254,6 +256,8 @@ class SettingsPage(Page):
         section.addWidget(bits.label(promise, "small", wraps=True))
         self.export = ExportLine(exports)
         self.export.message_told.connect(self.message_told)
+        self.export.import_wanted.connect(self.import_wanted)
+        self.export.folder_import_wanted.connect(self.folder_import_wanted)
         section.addWidget(self.export)
 
     def _section(self, title: str) -> QVBoxLayout:

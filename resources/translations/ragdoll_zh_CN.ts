@@ -210,12 +210,40 @@
 <context>
     <name>ChatActions</name>
     <message>
+        <source>%1 chats were imported.</source>
+        <translation>已导入 %1 个对话。</translation>
+    </message>
+    <message>
+        <source>%1 chats were written to %2.</source>
+        <translation>已将 %1 个对话写入 %2。</translation>
+    </message>
+    <message>
+        <source>%1 of %2 chats were written, the next one could not be: %3.</source>
+        <translation>%2 个对话已写出 %1 个，下一个无法写出：%3。</translation>
+    </message>
+    <message>
+        <source>1 chat was imported.</source>
+        <translation>已导入 1 个对话。</translation>
+    </message>
+    <message>
+        <source>1 chat was written to %2.</source>
+        <translation>已将 1 个对话写入 %2。</translation>
+    </message>
+    <message>
         <source>Choose another folder.</source>
         <translation>请选择其他文件夹。</translation>
     </message>
     <message>
+        <source>Free some space, or choose another folder.</source>
+        <translation>请腾出一些空间，或选择其他文件夹。</translation>
+    </message>
+    <message>
         <source>The chat could not be written: %1.</source>
         <translation>无法写出对话：%1。</translation>
+    </message>
+    <message>
+        <source>The chats could not be written: %3.</source>
+        <translation>无法写出对话：%3。</translation>
     </message>
 </context>
 <context>
@@ -227,6 +255,22 @@
     <message>
         <source>Delete</source>
         <translation>删除</translation>
+    </message>
+    <message>
+        <source>Delete %1 chats</source>
+        <translation>删除 %1 个对话</translation>
+    </message>
+    <message>
+        <source>Duplicate</source>
+        <translation>创建副本</translation>
+    </message>
+    <message>
+        <source>Export as JSON…</source>
+        <translation>导出为 JSON…</translation>
+    </message>
+    <message>
+        <source>Export as Markdown…</source>
+        <translation>导出为 Markdown…</translation>
     </message>
     <message>
         <source>Export…</source>
@@ -983,8 +1027,24 @@
         <translation>导出所有对话…</translation>
     </message>
     <message>
+        <source>Export as JSON…</source>
+        <translation>导出为 JSON…</translation>
+    </message>
+    <message>
         <source>Free some space, or choose another folder.</source>
         <translation>请腾出一些空间，或选择其他文件夹。</translation>
+    </message>
+    <message>
+        <source>Import a folder…</source>
+        <translation>导入文件夹…</translation>
+    </message>
+    <message>
+        <source>Import chats…</source>
+        <translation>导入对话…</translation>
+    </message>
+    <message>
+        <source>JSON files hold all of a chat, and can be imported again, also on another computer.</source>
+        <translation>JSON 文件包含对话的全部内容，可以再次导入，在其他电脑上也可以。</translation>
     </message>
     <message>
         <source>One Markdown file for each chat, in a new folder. The chats stay here.</source>
@@ -1600,8 +1660,8 @@
         <translation>搜索对话和命令</translation>
     </message>
     <message>
-        <source>Send the question</source>
-        <translation>发送问题</translation>
+        <source>Send the question; while an answer is written, it is asked next</source>
+        <translation>发送问题；正在写回答时，则在其后提问</translation>
     </message>
     <message>
         <source>Settings</source>
@@ -3421,6 +3481,17 @@
     </message>
 </context>
 <context>
+    <name>TurnMenu</name>
+    <message>
+        <source>Continue in a new chat</source>
+        <translation>在新对话中继续</translation>
+    </message>
+    <message>
+        <source>Delete this question and its answer</source>
+        <translation>删除此问题及其回答</translation>
+    </message>
+</context>
+<context>
     <name>TurnView</name>
     <message>
         <source>%1 and %2 others</source>
@@ -3546,6 +3617,10 @@
 <context>
     <name>TurnWidget</name>
     <message>
+        <source>Comparing %1 beams; the answer appears when it is complete…</source>
+        <translation>正在比较 %1 个束；回答完成后显示…</translation>
+    </message>
+    <message>
         <source>Copy the answer</source>
         <translation>复制回答</translation>
     </message>
@@ -3556,6 +3631,10 @@
     <message>
         <source>Later branch</source>
         <translation>下一个分支</translation>
+    </message>
+    <message>
+        <source>More</source>
+        <translation>更多</translation>
     </message>
     <message>
         <source>No model is chosen, so the answer is these quotes.</source>
@@ -3661,12 +3740,24 @@
 <context>
     <name>UndoBar</name>
     <message>
+        <source>%1 chats deleted</source>
+        <translation>已删除 %1 个对话</translation>
+    </message>
+    <message>
         <source>%1. Ctrl+Z restores it.</source>
+        <translation>%1。按 Ctrl+Z 可恢复。</translation>
+    </message>
+    <message>
+        <source>%1. Ctrl+Z restores them.</source>
         <translation>%1。按 Ctrl+Z 可恢复。</translation>
     </message>
     <message>
         <source>Chat deleted</source>
         <translation>对话已删除</translation>
+    </message>
+    <message>
+        <source>Question and answer deleted</source>
+        <translation>已删除问题和回答</translation>
     </message>
     <message>
         <source>Undo</source>
@@ -3675,6 +3766,44 @@
     <message>
         <source>“%1” deleted</source>
         <translation>已删除“%1”</translation>
+    </message>
+</context>
+<context>
+    <name>WaitingList</name>
+    <message>
+        <source>Ask next</source>
+        <translation>接着提问</translation>
+    </message>
+    <message>
+        <source>Ask now</source>
+        <translation>立即提问</translation>
+    </message>
+    <message>
+        <source>Asked after that</source>
+        <translation>再之后提问</translation>
+    </message>
+    <message>
+        <source>Asked next, when this answer is done</source>
+        <translation>此回答完成后提问</translation>
+    </message>
+    <message>
+        <source>Not asked, because the answer before it was not completed.</source>
+        <translation>未提问，因为之前的回答没有完成。</translation>
+    </message>
+    <message>
+        <source>Questions that are asked next</source>
+        <translation>接下来要提的问题</translation>
+    </message>
+</context>
+<context>
+    <name>WaitingQuestions</name>
+    <message>
+        <source>%1 questions are waiting in this chat already.</source>
+        <translation>此对话中已有 %1 个问题在等待。</translation>
+    </message>
+    <message>
+        <source>Remove one of them, or wait for the next answer.</source>
+        <translation>请移除其中一个，或等待下一个回答。</translation>
     </message>
 </context>
 <context>
@@ -3689,6 +3818,21 @@
     <message>
         <source>Text of the page</source>
         <translation>页面文字</translation>
+    </message>
+</context>
+<context>
+    <name>_Row</name>
+    <message>
+        <source>Edit</source>
+        <translation>编辑</translation>
+    </message>
+    <message>
+        <source>Edit the waiting question: %1</source>
+        <translation>编辑等待中的问题：%1</translation>
+    </message>
+    <message>
+        <source>Remove this question</source>
+        <translation>移除此问题</translation>
     </message>
 </context>
 <context>
@@ -3718,6 +3862,33 @@
     <message>
         <source>Ragdoll chats</source>
         <translation>Ragdoll 对话</translation>
+    </message>
+</context>
+<context>
+    <name>chat_imports</name>
+    <message>
+        <source>Check whether it can be opened.</source>
+        <translation>请检查它能否打开。</translation>
+    </message>
+    <message>
+        <source>Choose JSON files that Ragdoll has exported.</source>
+        <translation>请选择由 Ragdoll 导出的 JSON 文件。</translation>
+    </message>
+    <message>
+        <source>The chats could not be imported: %1.</source>
+        <translation>无法导入对话：%1。</translation>
+    </message>
+    <message>
+        <source>“%1” cannot be read, so nothing was imported: %2.</source>
+        <translation>无法读取“%1”，因此没有导入任何内容：%2。</translation>
+    </message>
+    <message>
+        <source>“%1” holds no chats.</source>
+        <translation>“%1”中没有对话。</translation>
+    </message>
+    <message>
+        <source>“%1” is too large, so nothing was imported.</source>
+        <translation>“%1”过大，因此没有导入任何内容。</translation>
     </message>
 </context>
 <context>
@@ -3793,6 +3964,10 @@
     <message>
         <source>This chat is no longer there, so it cannot be brought back.</source>
         <translation>此对话已不存在，因此无法恢复。</translation>
+    </message>
+    <message>
+        <source>This question is no longer there, so it cannot be brought back.</source>
+        <translation>此问题已不存在，因此无法恢复。</translation>
     </message>
     <message>
         <source>Try again.</source>
@@ -3881,8 +4056,12 @@
         <translation>下载模型…</translation>
     </message>
     <message>
-        <source>Export this chat as Markdown…</source>
-        <translation>将此对话导出为 Markdown…</translation>
+        <source>Duplicate this chat</source>
+        <translation>创建此对话的副本</translation>
+    </message>
+    <message>
+        <source>Export this chat…</source>
+        <translation>导出此对话…</translation>
     </message>
     <message>
         <source>Go to Library</source>
@@ -3895,6 +4074,14 @@
     <message>
         <source>Go to Models</source>
         <translation>前往模型</translation>
+    </message>
+    <message>
+        <source>Import a folder of chats…</source>
+        <translation>导入对话文件夹…</translation>
+    </message>
+    <message>
+        <source>Import chats…</source>
+        <translation>导入对话…</translation>
     </message>
     <message>
         <source>Instructions and settings of this chat…</source>
@@ -3913,8 +4100,16 @@
         <translation>打开 GGUF 文件…</translation>
     </message>
     <message>
+        <source>Restore %1 deleted chats</source>
+        <translation>恢复 %1 个已删除的对话</translation>
+    </message>
+    <message>
         <source>Restore the deleted chat</source>
         <translation>恢复已删除的对话</translation>
+    </message>
+    <message>
+        <source>Restore the deleted question of this chat</source>
+        <translation>恢复此对话中已删除的问题</translation>
     </message>
     <message>
         <source>Restore “%1”</source>
@@ -3923,6 +4118,45 @@
     <message>
         <source>System theme</source>
         <translation>跟随系统的主题</translation>
+    </message>
+</context>
+<context>
+    <name>context</name>
+    <message>
+        <source>%1 of %2 tokens of the context were in use after the last answer</source>
+        <translation>上一个回答之后，上下文的 %2 个词元中已使用 %1 个</translation>
+    </message>
+    <message>
+        <source>A larger “Context length” in the settings can make room for more.</source>
+        <translation>在设置中调大“上下文长度”可容纳更多内容。</translation>
+    </message>
+    <message>
+        <source>Conversation: %1</source>
+        <translation>对话内容：%1</translation>
+    </message>
+    <message>
+        <source>Instructions: %1</source>
+        <translation>指令：%1</translation>
+    </message>
+    <message>
+        <source>Kept free for an answer: %1</source>
+        <translation>为回答预留：%1</translation>
+    </message>
+    <message>
+        <source>Last answer: %1</source>
+        <translation>上一个回答：%1</translation>
+    </message>
+    <message>
+        <source>Passages from your files: %1</source>
+        <translation>来自你的文件的段落：%1</translation>
+    </message>
+    <message>
+        <source>The oldest %1 questions are no longer read by the model.</source>
+        <translation>模型不再读取最早的 %1 个问题。</translation>
+    </message>
+    <message>
+        <source>The oldest question is no longer read by the model.</source>
+        <translation>模型不再读取最早的问题。</translation>
     </message>
 </context>
 <context>
@@ -4056,6 +4290,33 @@
     </message>
 </context>
 <context>
+    <name>exchange</name>
+    <message>
+        <source>Choose JSON files that Ragdoll has exported.</source>
+        <translation>请选择由 Ragdoll 导出的 JSON 文件。</translation>
+    </message>
+    <message>
+        <source>Export the chats again, or leave this file out.</source>
+        <translation>请重新导出对话，或不要选择此文件。</translation>
+    </message>
+    <message>
+        <source>Update Ragdoll, then import it again.</source>
+        <translation>请更新 Ragdoll，然后重新导入。</translation>
+    </message>
+    <message>
+        <source>“%1” holds no chats of Ragdoll, so nothing was imported.</source>
+        <translation>“%1”中没有 Ragdoll 的对话，因此没有导入任何内容。</translation>
+    </message>
+    <message>
+        <source>“%1” is incomplete or damaged, so nothing was imported.</source>
+        <translation>“%1”不完整或已损坏，因此没有导入任何内容。</translation>
+    </message>
+    <message>
+        <source>“%1” was written by a newer Ragdoll, so nothing was imported.</source>
+        <translation>“%1”由更新版本的 Ragdoll 写出，因此没有导入任何内容。</translation>
+    </message>
+</context>
+<context>
     <name>export</name>
     <message>
         <source>Answered by %1.</source>
@@ -4110,6 +4371,10 @@
         <translation>每个回答最多 %1 词元</translation>
     </message>
     <message>
+        <source>beams %1</source>
+        <translation>束数 %1</translation>
+    </message>
+    <message>
         <source>min P %1</source>
         <translation>Min P %1</translation>
     </message>
@@ -4156,6 +4421,10 @@
         <translation>所有文件 (*)</translation>
     </message>
     <message>
+        <source>Chats (*.json)</source>
+        <translation>对话 (*.json)</translation>
+    </message>
+    <message>
         <source>Choose a folder</source>
         <translation>选择文件夹</translation>
     </message>
@@ -4174,6 +4443,18 @@
     <message>
         <source>GGUF models (*.gguf)</source>
         <translation>GGUF 模型 (*.gguf)</translation>
+    </message>
+    <message>
+        <source>Import chats</source>
+        <translation>导入对话</translation>
+    </message>
+    <message>
+        <source>JSON, to import again (*.json)</source>
+        <translation>JSON，可再次导入 (*.json)</translation>
+    </message>
+    <message>
+        <source>Markdown, to read (*.md)</source>
+        <translation>Markdown，便于阅读 (*.md)</translation>
     </message>
     <message>
         <source>Open GGUF files</source>
@@ -4666,6 +4947,10 @@
         <translation>大于 1 时降低最近出现过的词元的概率；1 表示关闭。</translation>
     </message>
     <message>
+        <source>Above 1, the likeliest of so many beams is the answer, shown when it is complete; 1 samples.</source>
+        <translation>大于 1 时，取这么多个束中最可能的一个作为回答，完成后显示；为 1 时采样。</translation>
+    </message>
+    <message>
         <source>Always</source>
         <translation>总是</translation>
     </message>
@@ -4684,6 +4969,10 @@
     <message>
         <source>Avoid repetition (DRY)</source>
         <translation>避免重复（DRY）</translation>
+    </message>
+    <message>
+        <source>Beams</source>
+        <translation>束数</translation>
     </message>
     <message>
         <source>Below 1, drop tokens that are too surprising or too predictable; 1 drops none.</source>

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtTest import QAbstractItemModelTester
 
-from app.models.chat_list import ChatListModel
+from app.models.chat_list import ChatListModel, Deleted
 
 
 @pytest.fixture
@@ -61,9 +61,9 @@ def test_a_chat_is_renamed_and_everybody_is_told(chats, qtbot):
 
 def test_a_deleted_chat_comes_back_with_undo(chats, qtbot):
     middle, newest = id_of(chats, "middle"), id_of(chats, "newest")
-    with qtbot.wait_signal(chats.chat_deleted) as deleted:
+    with qtbot.wait_signal(chats.chats_deleted) as deleted:
         chats.delete(middle)
-    assert deleted.args == [middle, "middle"]
+    assert deleted.args == [Deleted((middle,), "middle")]
     chats.delete(newest)
     assert titles(chats) == ["oldest"]
     chats.undo_delete()
@@ -74,6 +74,33 @@ def test_a_deleted_chat_comes_back_with_undo(chats, qtbot):
     assert not chats.can_undo
     chats.undo_delete()
     assert len(titles(chats)) == 3
+
+
+def test_several_chats_are_deleted_together_and_come_back_with_one_undo(chats, qtbot):
+    ids = (id_of(chats, "newest"), id_of(chats, "oldest"))
+    with qtbot.wait_signal(chats.chats_deleted) as deleted:
+        chats.delete(*ids)
+    assert deleted.args == [Deleted(ids)]
+    assert chats.last_deleted == Deleted(ids)
+    assert titles(chats) == ["middle"]
+    with qtbot.wait_signal(chats.chat_restored) as restored:
+        chats.undo_delete()
+    assert restored.args == [ids[0]]
+    assert titles(chats) == ["newest", "middle", "oldest"]
+    assert chats.last_deleted is None
+
+
+def test_of_several_deleted_chats_those_that_are_left_come_back(chats, store):
+    chats.delete(id_of(chats, "newest"), id_of(chats, "oldest"))
+    store._connection.execute("DELETE FROM conversations WHERE title = 'newest'")
+    chats.undo_delete()
+    assert titles(chats) == ["middle", "oldest"]
+    assert not chats.can_undo
+
+
+def test_deleting_no_chats_leaves_nothing_to_undo(chats):
+    chats.delete()
+    assert not chats.can_undo
 
 
 def test_an_undo_that_the_file_does_not_take_can_be_tried_again(chats, store):

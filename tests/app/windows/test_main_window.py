@@ -1188,7 +1188,7 @@ def spoken(monkeypatch) -> list[str]:
     """What a screen reader is to say of the list of chats."""
     said: list[str] = []
     monkeypatch.setattr(
-        "app.widgets.chat_list_panel.QAccessible.updateAccessibility", lambda event: said.append(event.message())
+        "app.widgets.undo_bar.QAccessible.updateAccessibility", lambda event: said.append(event.message())
     )
     return said
 

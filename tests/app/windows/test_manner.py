@@ -22,7 +22,7 @@ from tests.helpers.cut_fields import cut_fields
 
 GENERATION = {
     "instructions": "Be brief.", "max_answer_tokens": 512, "thinks": False, "temperature": 0.2, "top_p": 0.95,
-    "min_p": 0.05,
+    "min_p": 0.05, "beam_width": 1,
 }  # fmt: skip
 VERSE = Manner(instructions="In verse.", temperature=0.9)
 TERSE = Manner(max_tokens=64)

@@ -77,7 +77,7 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 class PoolDesk(Desk):
     """With a budget of memory, which includes whatever other models hold."""
 
-    patience_s = 20.0
+    patience_s = 60.0
 
     def __init__(self, data_folder: Path, budget_bytes: int) -> None:
         super().__init__(data_folder)
