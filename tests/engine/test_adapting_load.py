@@ -129,12 +129,12 @@ def test_a_load_that_has_changed_moves_things_once_each_way_and_says_so(machine:
         [told] = machine.sentences("placement")[num_told:]
         assert told.startswith(f"{BUSY} questions wait or are being answered." if num_open == BUSY else "Fewer")
         # Whose room the cells took, or to whom they gave it back.
-        less = "less" if num_open == BUSY else "more"
-        assert f"Answers paused for 0.1 s. The index keeps {less} in memory: up to " in told
+        moved = "releases 3 parts" if num_open == BUSY else "keeps more in memory"
+        assert f"Answers paused for 0.1 s. The index {moved}: up to " in told
         short = machine.loop.decisions.newest[0].short
         assert short.startswith(told.partition(".")[0])
         assert " answers at once instead of " in short
-        assert short.endswith(f". The index keeps {less} in memory.")
+        assert short.endswith(f". The index {moved}.")
         assert "cells" not in short
     assert machine.sentences("given_up", "refused") == []
 
