@@ -393,6 +393,8 @@ def _m012_several_collections(connection: sqlite3.Connection) -> None:
 def _m013_deleted_turns(connection: sqlite3.Connection) -> None:
     """Lets a turn be hidden until the next start, so that deleting it can be undone."""
     connection.execute("ALTER TABLE turns ADD COLUMN deleted_at REAL")
+    # Every start looks for deleted turns, and must not read all chats for it.
+    connection.execute("CREATE INDEX deleted_turns ON turns (turn_id) WHERE deleted_at IS NOT NULL")
 
 
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
