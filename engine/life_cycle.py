@@ -82,12 +82,16 @@ class LifeCycle:
             self._accounts = Accounts(self.ledger, self._parts, lambda: self.settings.memory)
             self._build_shelves()
             self._intake = QuestionIntake(self._questions, self._choice, self._parts, self._listeners.publish)
+        except BaseException:
+            self._lock_file.release()
+            raise
+        try:
             for problem in filter(None, (self._settings.problem, self._catalog.problem)):
                 self._listeners.publish(ProblemFound(problem))
             self._parts.start(self.settings.models.current, warm=warm, watches=watches)
         except BaseException:
-            # Scripts may try again in this process.
-            self._lock_file.release()
+            # Scripts may try again in this process: nothing of this engine may go on beside the next one.
+            close_all(self._parts.stop, self._parts.close, self._lock_file.release)
             raise
 
     @classmethod

@@ -200,7 +200,7 @@ class ChatRequest(_Writing):
             "thinks": self.reasoning_effort not in ("none", "minimal") if self.reasoning_effort else None,
             "json_schema": self.response_format.schema_text() or None,
         }
-        return _changed(super().sampling(usual), given)
+        return _changed(super().sampling(usual), given).with_usable_beams()
 
 
 class CompletionRequest(_Writing):

@@ -105,7 +105,10 @@ class Answering:
         sampling, goes_on = question.sampling, prompt.begun is not None
         if goes_on:
             # Only one of several answers is continued, and its evidence is not searched again.
-            sampling = replace(sampling, num_answers=1, stop=(*sampling.stop, *self._speaker.ends_of_answers))
+            # Neither are beams searched: what they find is another text, and not the rest of this one.
+            sampling = replace(
+                sampling, num_answers=1, beam_width=1, stop=(*sampling.stop, *self._speaker.ends_of_answers)
+            )
         if prompt.messages and not (question.is_verbatim or sampling.grammar or sampling.json_schema):
             sampling = replace(sampling, stop=(*sampling.stop, *self._speaker.ends_of_plain(prompt.messages)))
         sampling = replace(sampling, max_tokens=room if sampling.is_open_ended else min(sampling.max_tokens, room))
@@ -119,7 +122,7 @@ class Answering:
         """Publishes that writing begins, when the request first gets cells."""
         if not self.has_begun:
             self.has_begun = True
-            beam_width = self.in_flight.question.sampling.beam_width
+            beam_width = self.request.sampling.beam_width
             self._publish(AnswerStateChanged(self.question_id, "writing", beam_width=beam_width))
 
     def take(self, event: StepEvent) -> AnswerEnded | None:
@@ -215,7 +218,10 @@ class Answering:
     def _context_use(self, written: Written) -> ContextUse:
         num_written, sampling = written.num_told_tokens, self.in_flight.question.sampling
         num_tokens, size = self.pieces.length(num_written), self._speaker.context_tokens
-        return context_use(self.prompt, self.pieces.reading, num_tokens, num_written, size, sampling.max_tokens)
+        is_raw = self.in_flight.question.is_raw
+        thinks = not is_raw and self._speaker.told(sampling.thinks).thinks
+        most_tokens = sampling.max_tokens + (sampling.max_thought_tokens if thinks else 0)
+        return context_use(self.prompt, self.pieces.reading, num_tokens, num_written, size, most_tokens)
 
     def _segments(self, answers: Sequence[Written]) -> tuple[dict[str, Any], ...]:
         """Returns what the next prompt holds of a stopped answer: whatever was written of it."""

@@ -20,7 +20,7 @@ def context_use(
         num_tokens: All that was read and written.
         num_written: What was written of it, without what a continued answer began with.
         size: The most tokens that the model reads at a time.
-        max_tokens: The most tokens that an answer may have.
+        max_tokens: The most tokens that an answer may have, with its thoughts.
     """
     by_kind = Counter[str]()
     for segment in reading.segments:

@@ -79,7 +79,7 @@ class Intake:
         if sampling.beam_width > 1 and self._makers.beams is None:
             raise BadRequest(
                 "This model cannot share what it has read, so it writes along one beam only.",
-                "Ask without beams, or choose another model.",
+                "Ask without beams (“Beams” in the settings, or --beams), or choose another model.",
             )
         if request.num_tokens + num_sequences > self._num_cells:
             raise PromptTooLong(

@@ -112,7 +112,10 @@ def product_rate(clock: Clock = time.perf_counter) -> float:
 def disk_rates(
     folder: Path, sample: Path | None = None, clock: Clock = time.perf_counter
 ) -> tuple[float, float, float] | None:
-    """Returns bytes per second, read directly one, two and four at a time; None if nothing can be read or written."""
+    """Returns bytes per second, read directly one, two and four at a time.
+
+    None if nothing can be read or written, or the disk cannot be told from the cache.
+    """
     try:
         with _file_to_read(folder, sample) as file, _opened(file) as opened:
             size = min(SAMPLE_BYTES, os.fstat(opened.descriptor).st_size // CHUNK_BYTES * CHUNK_BYTES)

@@ -65,16 +65,16 @@ def bytes_in_files(extents: Iterable[tuple[int, int]]) -> int:
         extents: Addresses with the bytes behind them, as a library lays its weights into a file that it maps.
     """
     try:
-        # Paths of mapped files may be in any encoding.
-        lines = _MAPS.read_text("latin-1").splitlines()
+        # Bytes, because paths of mapped files may be in any encoding.
+        lines = _MAPS.read_bytes().splitlines()
     except OSError:
         return 0
     # Address range, permissions, offset, device, inode, path: what has no inode is no file.
     fields = (line.split(maxsplit=5) for line in lines)
     starts, ends = [], []
     for field in fields:
-        if field[4] != "0":
-            start, end = (int(address, 16) for address in field[0].split("-"))
+        if field[4] != b"0":
+            start, end = (int(address, 16) for address in field[0].split(b"-"))
             starts.append(start)
             ends.append(end)
     places = ((bisect_right(starts, address) - 1, address, num_bytes) for address, num_bytes in extents)

@@ -161,6 +161,10 @@ def test_a_text_is_gone_on_from_as_a_question_is_answered():
     beams = replace(USUAL, beam_width=4)
     assert completion().sampling(beams).beam_width == 4
     assert completion(n=2, best_of=2).sampling(beams).beam_width == 1
+    asked = {"model": "m", "messages": [{"role": "user", "content": "Who?"}]}
+    formed = ChatRequest.model_validate({**asked, "response_format": {"type": "json_object"}})
+    assert formed.sampling(beams).beam_width == 1
+    assert ChatRequest.model_validate(asked).sampling(beams).beam_width == 4
     assert completion(prompt=["Once", " upon"]).prompts() == ("Once", " upon")
 
 

@@ -10,7 +10,14 @@ import pytest
 
 from engine.core import Answer, Evidence, Passage, Question, Scope, Unfinished
 from engine.errors import BadRequest, PromptTooLong
-from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, PassagesFound, TokensGenerated
+from engine.events import (
+    AnswerCancelled,
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStateChanged,
+    PassagesFound,
+    TokensGenerated,
+)
 from engine.generation.chat_template import ChatTemplate
 from engine.generation.commands import UseModel
 from engine.generation.conversation import Continuation, Turn
@@ -417,3 +424,18 @@ def test_without_a_model_no_answer_goes_on(desk: Desk):
     end = desk.end_of("on")
     assert isinstance(end, AnswerFailed)
     assert "Without a model" in str(end.error)
+
+
+def test_what_beams_have_begun_goes_on_without_them(desk: Desk, endless: Path):
+    with_model(desk, endless)
+    desk.ask("How?", "cut", max_tokens=12, beam_width=3)
+    cut = answer_of(desk, "cut")
+    end = go_on(desk, unfinished_of(cut), max_tokens=12, beam_width=3)
+    assert end.answer.text.startswith(cut.text)
+    assert len(end.answer.text) > len(cut.text)
+    widths = [(event.question_id, event.beam_width) for event in desk.events if _is_writing(event)]
+    assert widths == [("cut", 3), ("on", 1)]
+
+
+def _is_writing(event: object) -> bool:
+    return isinstance(event, AnswerStateChanged) and event.state == "writing"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import mmap
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from engine.memory import process
-from engine.memory.process import process_memory
+from engine.memory.process import bytes_in_files, process_memory
 
 MIB = 2**20
 NUM_BYTES = 32 * MIB
@@ -66,3 +68,14 @@ def test_a_system_that_tells_no_kinds_apart_has_all_of_it_anonymous(tmp_path: Pa
     memory = process_memory()
     assert memory.rss_bytes == memory.anonymous_bytes == memory.kept_bytes > 0
     assert not memory.tells_kinds
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+@pytest.mark.parametrize("name", ["Михаил".encode(), "Åsa".encode(), b"a\xff\x85.bin"])
+def test_files_are_found_whatever_their_names_hold(tmp_path: Path, name: bytes):
+    # Cyrillic letters have bytes that end lines in other encodings.
+    file = os.path.join(os.fsencode(tmp_path), name)
+    with open(file, "wb") as stream:
+        stream.write(bytes(mmap.PAGESIZE))
+    with open(file, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ):
+        assert bytes_in_files([(0, 8)]) == 0
