@@ -43,7 +43,7 @@ def json_of(chats: Iterable[WholeChat]) -> bytes:
 def chats_in(content: bytes, name: str) -> tuple[WholeChat, ...]:
     """Returns the chats in such a file, under the ids they had; `name` is the file's. Raises NotImported."""
     try:
-        root = json.loads(content.decode("utf-8-sig"))
+        root = json.loads(content.decode("utf-8-sig"), parse_constant=_refused, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         # Any other text is more likely a file of something else than a damaged one of ours.
         is_ours = _FORMAT.encode() in content[:200]
@@ -175,6 +175,19 @@ def _value(record: Json, name: str, kind: type, otherwise: Any) -> Any:
     if not isinstance(found, kind):
         raise _Damaged(name)
     return found
+
+
+def _refused(name: str) -> float:
+    """Refuses NaN and infinities, which nothing could be shown of."""
+    raise ValueError(name)
+
+
+def _whole(digits: str) -> int:
+    """Returns a whole number. Raises ValueError for one beyond 64 bits, which Qt cannot show."""
+    number = int(digits)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("too large")
+    return number
 
 
 def _foreign(name: str) -> NotImported:

@@ -141,3 +141,10 @@ def test_a_damaged_file_is_refused_whole(content):
         chats_in(content, "x.json")
     assert refused.value.sentence == "“x.json” is incomplete or damaged, so nothing was imported."
     assert refused.value.way_out
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"1" + b"0" * 30])
+def test_numbers_that_cannot_be_shown_are_damage(number: bytes):
+    content = b'{"format": "ragdoll-chats", "version": 1, "chats": [], "more": ' + number + b"}"
+    with pytest.raises(NotImported, match="damaged"):
+        chats_in(content, "chats.json")
