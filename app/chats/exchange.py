@@ -42,6 +42,9 @@ def json_of(chats: Iterable[WholeChat]) -> bytes:
 
 def chats_in(content: bytes, name: str) -> tuple[WholeChat, ...]:
     """Returns the chats in such a file, under the ids they had; `name` is the file's. Raises NotImported."""
+    if _FORMAT.encode() not in content:
+        # Parsing it would hold up the window, which shares the interpreter.
+        raise _foreign(name)
     try:
         root = json.loads(content.decode("utf-8-sig"), parse_constant=_refused, parse_int=_whole)
     except (ValueError, RecursionError) as error:

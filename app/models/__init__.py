@@ -113,7 +113,7 @@ class AppModels(QObject):
         latest = self.answering.view
         self.exports = ChatExports(chat_store, self.conversation, self, latest)
         self.chosen_exports = ChatExports(chat_store, self.conversation, self, latest)
-        self.imports = ChatImports(chat_store, self)
+        self.imports = ChatImports(chat_store, self, has_model=lambda path: self.model_picker.entry(path) is not None)
         self.copies = ChatCopies(chat_store, self.conversation, latest, self)
         self.turn_deleting = TurnDeleting(self.conversation, self)
         self.library = LibraryModel(client, self)
@@ -248,7 +248,7 @@ class AppModels(QObject):
 
     def _connect_sources(self) -> None:
         # The sources follow the newest turn until the user selects another turn, or another branch of one.
-        self.conversation.turn_added.connect(self._show_sources)
+        self.conversation.turn_added.connect(self._on_turn_added)
         self.conversation.turn_changed.connect(self._on_turn_changed)
         self.conversation.conversation_changed.connect(self._on_conversation_changed)
         self.conversation.branch_switched.connect(self._show_sources)
@@ -322,6 +322,11 @@ class AppModels(QObject):
         turns = self.conversation.turns
         self._watch_documents()
         self.sources.show_turn(turns[-1] if turns else None)
+
+    def _on_turn_added(self, turn_id: str) -> None:
+        # A page that is being read stays open when a waiting question is asked.
+        if not (self.waiting.is_asking_by_itself and self.sources.selected is not None):
+            self._show_sources(turn_id)
 
     def _show_sources(self, turn_id: str) -> None:
         self.sources.show_turn(self.conversation.turn(turn_id))

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 from app.chats import WholeChat
 from app.chats.copies import under_new_ids
 from app.chats.exchange import NotImported, chats_in
+from app.chats.records import NO_MODEL
 from app.printable import printable
 from engine.protocol import RagdollError
 
@@ -50,9 +51,16 @@ class ChatImports(QObject):
     failed = Signal(str, str)  # a sentence, a way out; nothing was imported
     _read = Signal(object)  # a _Read, from the thread
 
-    def __init__(self, store: ChatStore, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        store: ChatStore,
+        parent: QObject | None = None,
+        *,
+        has_model: Callable[[str], bool] = lambda path: False,
+    ) -> None:
+        """Prepares; `has_model` says of a model's file whether this computer offers it."""
         super().__init__(parent)
-        self._store = store
+        self._store, self._has_model = store, has_model
         self._thread: threading.Thread | None = None
         self._is_stopped = False
         self._ids: list[str] = []
@@ -66,7 +74,9 @@ class ChatImports(QObject):
         return self._thread is not None or self._timer.isActive()
 
     def begin(self, paths: Sequence[str]) -> None:
-        """Begins to import files, and all JSON files of folders; does nothing while others are being imported."""
+        """Begins to import files, and all JSON files of folders."""
+        if self.is_busy:
+            self.failed.emit(_tr("Other chats are still being imported."), _tr("Try again when they are there."))
         if self.is_busy or not paths:
             return
         self._thread = threading.Thread(
@@ -125,6 +135,9 @@ class ChatImports(QObject):
         for chat in chats:
             # A date in the future would keep it before all others.
             dated = replace(chat.conversation, updated=min(chat.conversation.updated, now))
+            # Nobody else's file is opened because a chat names it.
+            if dated.model != NO_MODEL and not self._has_model(dated.model):
+                dated = replace(dated, model="")
             made = under_new_ids(dated, chat.turns)
             self._store.add(made.conversation, made.turns, is_hidden=True)
             self._ids.append(made.conversation.conversation_id)

@@ -232,9 +232,12 @@ class ConversationModel(OpenChat):
         conversation_id = self.conversation_id
         if conversation_id is None:
             return
+        is_answering = self.is_answering
         self._store.restore_turn(turn_id)
         self._branch.take(self._store.turns(conversation_id))
-        leaf_id = self._branch.tree.leaf_through(turn_id, self._branch.last_id)
+        # An answer that is being written stays in sight; the turn is a variant beside it then.
+        last_id = self._branch.last_id
+        leaf_id = last_id if is_answering else self._branch.tree.leaf_through(turn_id, last_id)
         self._try(lambda: self._store.set_leaf(conversation_id, leaf_id))
         self._branch.show(leaf_id)
         self.conversation_changed.emit()

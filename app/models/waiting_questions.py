@@ -46,6 +46,8 @@ class WaitingQuestions(QObject):
         super().__init__(parent)
         self._conversation = conversation
         self._rows: dict[str, tuple[WaitingQuestion, ...]] = {}
+        # Whether a question is being asked by itself, which must not take what the user looks at away.
+        self.is_asking_by_itself = False
         # Awaited turns that have ended since the last look, and how.
         self._ended: dict[str, TurnState] = {}
         # Later, because further answers in the place of a finished one are still being added.
@@ -158,7 +160,11 @@ class WaitingQuestions(QObject):
                 self._put(chat_id, _awaiting(row, answered_id, running_id))
                 return
             first = next(one for one in row if one.awaited_id == answered_id)
-            asked_id = model.try_to_ask(first.text)
+            self.is_asking_by_itself = True
+            try:
+                asked_id = model.try_to_ask(first.text)
+            finally:
+                self.is_asking_by_itself = False
             if asked_id is not None:
                 row = tuple(one for one in row if one is not first)
                 self._look_at(model, asked_id)

@@ -238,9 +238,8 @@ class ChatListPanel(QWidget):
             # A user who moved through the list by keyboard has left it: the open chat is marked again.
             self.show_current(self._current)
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
-            index = self.list.currentIndex()
-            if event.key() == Qt.Key.Key_Delete and index.isValid() and self._chats is not None:
-                self._chats.delete(*(self.selected_ids() or (self.id_at(index),)))
+            if event.key() == Qt.Key.Key_Delete and self._chats is not None and (selected := self.selected_ids()):
+                self._chats.delete(*selected)
                 return True
             if event.matches(QKeySequence.StandardKey.Undo):
                 self.bring_back()

@@ -123,6 +123,18 @@ class ConversationView(QScrollArea):
             self.scroll_to_end()
         self._shift.start()  # eight short turns do not fill a tall window
 
+    def add_turns(self, turns: Sequence[TurnView]) -> None:
+        """Shows a conversation with turns at its end that the user did not add; a user who has scrolled up stays."""
+        if self._follows or not self._turns.views:
+            self.show_turns(turns)
+            return
+        self._turns.replace(turns)
+        # More than a few come when the user scrolls down to them.
+        if self._turns.num_missing <= _STEP:
+            self._turns.append(self._turns.num_missing)
+        self._turns.forget_others()
+        self._shift.start()
+
     def show_standings(self, standing_of: Callable[[Passage], Standing]) -> None:
         """Sets the source of the state of passages' documents; called again when a state has changed."""
         self._standing_of = standing_of

@@ -137,8 +137,8 @@ class ChatPage(QWidget):
         conversation, library = models.conversation, models.library
         self.model_picker.attach(models.chat_model)
         self.sources.attach(models.sources)
-        conversation.conversation_changed.connect(self._show_conversation)
-        conversation.turn_added.connect(lambda _turn_id: self._show_conversation())
+        conversation.conversation_changed.connect(lambda: self._show_conversation())
+        conversation.turn_added.connect(self._on_turn_added)
         conversation.turn_changed.connect(self._on_turn_changed)
         conversation.text_appended.connect(self._on_text_appended)
         conversation.thoughts_appended.connect(self._on_thoughts_appended)
@@ -299,8 +299,15 @@ class ChatPage(QWidget):
     def _turns(self) -> list[TurnView]:
         return self._models.conversation.turns if self._models is not None else []
 
-    def _show_conversation(self) -> None:
-        self.conversation.show_turns(self._turns())
+    def _on_turn_added(self, _turn_id: str) -> None:
+        is_unasked = self._models is not None and self._models.waiting.is_asking_by_itself
+        self._show_conversation(stays=is_unasked)
+
+    def _show_conversation(self, *, stays: bool = False) -> None:
+        if stays:
+            self.conversation.add_turns(self._turns())
+        else:
+            self.conversation.show_turns(self._turns())
         self._show_centre()
         self._show_busy()
         self._show_sources()

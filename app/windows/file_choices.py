@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, Qt
 from PySide6.QtWidgets import QFileDialog, QWidget
@@ -31,7 +33,12 @@ def choose_export(parent: QWidget, name: str, chosen: Callable[[tuple[str, ...]]
     dialog.setNameFilters([*suffixes])
     # The dialog would otherwise add the first suffix to a name without one.
     dialog.filterSelected.connect(lambda chosen_filter: dialog.setDefaultSuffix(suffixes.get(chosen_filter, "md")))
-    return _open(dialog, chosen)
+
+    def take(paths: tuple[str, ...]) -> None:
+        is_json = suffixes.get(dialog.selectedNameFilter()) == "json"
+        chosen((_as_json(paths[0]), *paths[1:]) if is_json else paths)
+
+    return _open(dialog, take)
 
 
 def choose_chats(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
@@ -57,6 +64,17 @@ def _dialog(parent: QWidget, title: str, mode: QFileDialog.FileMode) -> QFileDia
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     dialog.setFileMode(mode)
     return dialog
+
+
+def _as_json(path: str) -> str:
+    """Returns the file that a user means who has chosen JSON: some systems keep the suffix that was offered first."""
+    file = Path(path)
+    if file.suffix.lower() == ".json":
+        return path
+    # A name such as "Lease v1.2" has no suffix. The dialog has not asked about the new name, so it must be a free one.
+    stem = file.stem if file.suffix.lower() == ".md" else file.name
+    names = itertools.chain((f"{stem}.json",), (f"{stem} ({number}).json" for number in itertools.count(2)))
+    return str(next(named for name in names if not (named := file.with_name(name)).exists()))
 
 
 def _open(dialog: QFileDialog, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:

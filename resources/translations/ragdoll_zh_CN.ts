@@ -3875,8 +3875,16 @@
         <translation>请选择由 Ragdoll 导出的 JSON 文件。</translation>
     </message>
     <message>
+        <source>Other chats are still being imported.</source>
+        <translation>其他对话仍在导入中。</translation>
+    </message>
+    <message>
         <source>The chats could not be imported: %1.</source>
         <translation>无法导入对话：%1。</translation>
+    </message>
+    <message>
+        <source>Try again when they are there.</source>
+        <translation>请在导入完成后重试。</translation>
     </message>
     <message>
         <source>“%1” cannot be read, so nothing was imported: %2.</source>

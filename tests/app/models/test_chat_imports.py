@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from app.chats import ChatStore
-from app.chats.records import Outcome
+from app.chats import ChatStore, WholeChat, exchange
+from app.chats.records import Conversation, Outcome
 from app.models import AppModels
 from app.models.chat_imports import ChatImports
 from app.settings import SettingsStore
@@ -32,7 +32,7 @@ def elsewhere(qapp, tmp_path):
 
 @pytest.fixture
 def imports(elsewhere):
-    made = ChatImports(elsewhere)
+    made = ChatImports(elsewhere, has_model=lambda path: path != "/somebody/else.gguf")
     yield made
     made.stop()
 
@@ -214,3 +214,24 @@ def test_a_chat_of_the_future_is_not_before_all_others_for_ever(models, store, i
     imported(imports, qtbot, file)
     add_chat(elsewhere, "Newer", "No.")
     assert [one.title for one in elsewhere.conversations()] == ["Newer", "Flat"]
+
+
+@pytest.mark.parametrize(
+    ("named", "model"), [("/somebody/else.gguf", ""), ("none", "none"), ("/known.gguf", "/known.gguf")]
+)
+def test_no_model_is_opened_because_a_chat_of_somebody_else_names_it(
+    models, imports, elsewhere, qtbot, tmp_path, named: str, model: str
+):
+    content = exchange.json_of(
+        [WholeChat(Conversation("c", "Notice", 1.0, 1.0, model=named), ())],
+    )
+    (tmp_path / "chats.json").write_bytes(content)
+    (chat_id,) = imported(imports, qtbot, tmp_path / "chats.json")
+    assert elsewhere.conversation(chat_id).model == model
+
+
+def test_a_second_import_beside_the_first_is_told(imports, qtbot, tmp_path):
+    (tmp_path / "chats.json").write_bytes(exchange.json_of([WholeChat(Conversation("c", "Notice", 1.0, 1.0), ())]))
+    with qtbot.wait_signal(imports.finished):
+        imports.begin([str(tmp_path / "chats.json")])
+        assert refusal(imports, qtbot, tmp_path / "chats.json").startswith("Other chats")

@@ -181,3 +181,15 @@ def test_other_answers_that_come_after_a_deletion_stand_beside_theirs(desk, dele
     assert desk.view(running).num_branches == 2
     deleting.undo()
     assert desk.view(first).num_branches == 3
+
+
+def test_undo_keeps_an_answer_that_is_being_written_in_sight(desk, deleting):
+    ids = [answered(desk, text, number) for number, text in enumerate(("one", "two"), start=1)]
+    deleting.delete(ids[1])
+    desk.ask("two, rephrased")
+    deleting.undo()
+    assert questions(desk) == ["one", "two, rephrased"]
+    assert desk.model.is_answering
+    # What came back stands beside it.
+    desk.model.switch_branch(desk.model.turns[-1].turn_id, -1)
+    assert questions(desk) == ["one", "two"]

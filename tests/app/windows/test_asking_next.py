@@ -12,8 +12,9 @@ from app.models.waiting_questions import MOST_WAITING
 from app.windows import closing
 from app.windows.main_window import MainWindow
 from engine import protocol
-from engine.protocol import ContextUse
+from engine.protocol import ContextUse, Scope
 from tests.helpers.answers import finished
+from tests.helpers.shown_values import passage
 
 
 def enter(window, text: str) -> None:
@@ -190,3 +191,31 @@ def test_quotes_fill_no_context(window, models, client):
     enter(window, "First?")
     client.tell(finished(last(models), model=None))
     assert "context_ring" not in window.chat.asking_next.__dict__
+
+
+def test_who_has_scrolled_up_stays_there_when_a_waiting_question_is_asked(window, models, client, qtbot):
+    enter(window, "First?")
+    client.tell(finished(last(models), "A long answer. " * 2_000))
+    for text in ("Second?", "Third?"):
+        enter(window, text)
+    QApplication.processEvents()
+    view = window.chat.conversation
+    qtbot.waitUntil(lambda: view.verticalScrollBar().maximum() > 0)
+    view.verticalScrollBar().setValue(0)
+    assert not view.is_following
+    client.tell(finished(last(models)))
+    qtbot.waitUntil(lambda: questions(models) == ["First?", "Second?", "Third?"])
+    QApplication.processEvents()
+    assert view.verticalScrollBar().value() == 0
+    assert [widget.turn.question for widget in view.turn_views()] == questions(models)
+
+
+def test_a_page_that_is_being_read_stays_open_when_a_waiting_question_is_asked(window, models, client, shown, qtbot):
+    answering = last(models)
+    passages = (passage(1),)
+    client.tell(protocol.AnswerFound(question_id=answering, passages=passages, quotes=(), scope=Scope(1, 1, 1)))
+    models.sources.open_passage(0)
+    assert models.sources.selected == 0
+    client.tell(finished(answering, passages=passages))
+    qtbot.waitUntil(lambda: len(questions(models)) == 2)
+    assert (models.sources.selected, models.sources.turn_id) == (0, answering)
