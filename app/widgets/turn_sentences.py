@@ -128,7 +128,8 @@ def unfounded_sentence(turn: TurnView, follows_sources: bool = False) -> str:
 
 def alike_sentence(turn: TurnView) -> str:
     """Returns why there are fewer branches than requested answers; "" if all of them differ."""
-    if not turn.num_alike:
+    # Beams that came out alike were not asked for as several answers.
+    if not turn.num_alike or turn.num_answers == 1:
         return ""
     words = _tr("%1 answers were written; duplicates are shown once.")
     if turn.num_alike == turn.num_answers - 1:

@@ -132,7 +132,7 @@ def sampling() -> tuple[Row, ...]:
         ),
         Row(
             "generation.beam_width", _tr("Beams"),
-            _tr("Above 1, the likeliest of so many beams is the answer, shown when it is complete; 1 samples."),
+            _tr("Above 1, the likeliest of so many beams is shown once complete, the next as variants; 1 samples."),
             lambda: Number(1, 16, 1),
         ),
         Row(

@@ -4955,8 +4955,8 @@
         <translation>大于 1 时降低最近出现过的词元的概率；1 表示关闭。</translation>
     </message>
     <message>
-        <source>Above 1, the likeliest of so many beams is the answer, shown when it is complete; 1 samples.</source>
-        <translation>大于 1 时，取这么多个束中最可能的一个作为回答，完成后显示；为 1 时采样。</translation>
+        <source>Above 1, the likeliest of so many beams is shown once complete, the next as variants; 1 samples.</source>
+        <translation>大于 1 时，完成后显示这么多个束中最可能的一个，其余作为变体；为 1 时采样。</translation>
     </message>
     <message>
         <source>Always</source>

@@ -326,6 +326,11 @@ def test_answers_that_came_out_alike_are_told_of(view, num_alike, words):
     assert widget._note.isHidden() == (not words)
 
 
+def test_beams_that_came_out_alike_are_no_answers_that_somebody_asked_for(view):
+    view.show_turns([turn(num_answers=1, num_alike=2, beam_width=4, passages=(passage(1),))])
+    assert view.turn_views()[0]._note.text() == ""
+
+
 def test_while_several_answers_are_written_it_says_which_is_seen(view):
     view.show_turns([turn(state="writing", num_answers=3)])
     assert view.turn_views()[0].state_sentence == "Writing 3 answers; this is the first…"
