@@ -232,6 +232,17 @@ class ChatStore:
                 QCoreApplication.translate("chats", "This chat is no longer there, so it cannot be brought back.")
             )
 
+    def erase(self, *conversation_ids: str) -> None:
+        """Erases those of these conversations that are hidden, at once; the disk gets their room back."""
+        with self._change():
+            erased = self._connection.execute(
+                "DELETE FROM conversations WHERE deleted_at IS NOT NULL "
+                "AND conversation_id IN (SELECT value FROM json_each(?))",
+                (json.dumps(conversation_ids),),
+            )
+            if erased.rowcount and self._has_index:
+                search.begin_forgetting(self._connection)
+
     # --- turns ---
 
     def turns(self, conversation_id: str) -> tuple[Turn, ...]:

@@ -43,8 +43,8 @@ class _Read:
 class ChatImports(QObject):
     """Reads files on a thread of its own, because a slow disk may hold them, and adds chats a few at a time.
 
-    The chats are hidden until the last one is stored. If one cannot be stored, or Ragdoll is closed, none appears, and
-    the next start erases those that were.
+    The chats are hidden until the last one is stored. If one cannot be stored, those that were are erased; if Ragdoll
+    is closed, the next start does that.
     """
 
     finished = Signal(object)  # ids of the new chats, in the order of the files
@@ -120,14 +120,21 @@ class ChatImports(QObject):
             self._timer.stop()
             self._store.restore(*self._ids)
         except RagdollError as error:
-            self._timer.stop()
+            self._give_up()
             self.failed.emit(error.sentence, error.way_out)
         except Exception as error:  # a value that no check foresees must not end the window
-            self._timer.stop()
             log.exception("chats could not be imported")
+            self._give_up()
             self.failed.emit(_tr("The chats could not be imported: %1.").replace("%1", type(error).__name__), "")
         else:
             self.finished.emit(tuple(self._ids))
+
+    def _give_up(self) -> None:
+        self._timer.stop()
+        self._adding = iter(())
+        # A disk may have been filled by the first of them. If they cannot be erased now, the next start tries again.
+        with suppress(RagdollError):
+            self._store.erase(*self._ids)
 
     def _added(self, chats: Sequence[WholeChat]) -> Iterator[None]:
         """Adds a hidden chat at each step."""
@@ -147,6 +154,7 @@ class ChatImports(QObject):
 def _read_all(paths: Sequence[str]) -> _Read:
     try:
         files = [file for path in paths for file in _files_in(Path(path))]
+        _check_sizes(files)
         chats = tuple(chat for file in files for chat in chats_in(_content(file), _shown(file)))
     except RagdollError as error:
         return _Read(problem=error)
@@ -171,11 +179,29 @@ def _is_json(file: Path) -> bool:
     return file.suffix.lower() == ".json" and not file.name.startswith(".") and file.is_file()
 
 
-def _content(file: Path) -> bytes:
-    try:
-        if os.path.getsize(file) > _MOST_BYTES:
+def _check_sizes(files: Sequence[Path]) -> None:
+    """Raises NotImported if a file is too large, or all of them together are."""
+    total_bytes = 0
+    for file in files:
+        num_bytes = _size_bytes(file)
+        if num_bytes > _MOST_BYTES:
             sentence = _tr("“%1” is too large, so nothing was imported.").replace("%1", _shown(file))
             raise NotImported(sentence, _tr("Choose JSON files that Ragdoll has exported."))
+        total_bytes += num_bytes
+    if total_bytes > _MOST_BYTES:
+        sentence = _tr("These files are too large together, so nothing was imported.")
+        raise NotImported(sentence, _tr("Import a few of them at a time."))
+
+
+def _size_bytes(file: Path) -> int:
+    try:
+        return os.path.getsize(file)
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _content(file: Path) -> bytes:
+    try:
         return file.read_bytes()
     except OSError as error:
         raise _unreadable(file, error) from error

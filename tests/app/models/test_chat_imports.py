@@ -159,6 +159,14 @@ def test_a_file_that_is_too_large_is_not_read(imports, qtbot, tmp_path, monkeypa
     assert refusal(imports, qtbot, tmp_path / "large.json") == "“large.json” is too large, so nothing was imported."
 
 
+def test_files_that_are_too_large_together_are_not_read(imports, qtbot, tmp_path, monkeypatch):
+    monkeypatch.setattr("app.models.chat_imports._MOST_BYTES", 10)
+    paths = [tmp_path / f"{number}.json" for number in range(3)]
+    for path in paths:
+        path.write_text("[1, 2]")
+    assert refusal(imports, qtbot, *paths) == "These files are too large together, so nothing was imported."
+
+
 def test_where_one_chat_cannot_be_stored_none_appears(models, store, imports, elsewhere, qtbot, tmp_path, monkeypatch):
     for title in ("One", "Two", "Three"):
         add_chat(store, title, "Yes.")
@@ -169,8 +177,25 @@ def test_where_one_chat_cannot_be_stored_none_appears(models, store, imports, el
     )
     assert refusal(imports, qtbot, folder)
     assert elsewhere.conversations() == ()
+    # The first two were stored hidden, and keep no room on the full disk.
+    assert elsewhere._connection.execute("SELECT count(*) FROM conversations").fetchone() == (0,)
+    assert elsewhere._connection.execute("SELECT count(*) FROM turns").fetchone() == (0,)
+
+
+def test_what_cannot_be_erased_is_erased_by_the_next_start(
+    models, store, imports, elsewhere, qtbot, tmp_path, monkeypatch
+):
+    for title in ("One", "Two", "Three"):
+        add_chat(store, title, "Yes.")
+    folder = exported(models, qtbot, tmp_path)
+    elsewhere._connection.executescript(
+        "CREATE TEMP TRIGGER fills BEFORE INSERT ON conversations WHEN (SELECT count(*) FROM conversations) = 2 "
+        "BEGIN SELECT raise(FAIL, 'database or disk is full'); END; "
+        "CREATE TEMP TRIGGER stays BEFORE DELETE ON conversations "
+        "BEGIN SELECT raise(FAIL, 'database or disk is full'); END"
+    )
+    assert refusal(imports, qtbot, folder)
     assert elsewhere._connection.execute("SELECT count(*) FROM conversations").fetchone() == (2,)
-    # The next start erases the hidden ones.
     elsewhere.close()
     again = ChatStore(tmp_path / "elsewhere.sqlite")
     assert again._connection.execute("SELECT count(*) FROM conversations").fetchone() == (0,)

@@ -21,7 +21,12 @@ from engine.inflight import QuestionInFlight
 NOTHING = Evidence((), (), Scope(0, 0, 0))
 CONTEXT_TOKENS, PROMPT_TOKENS = 1000, 300
 SPEAKER: Any = SimpleNamespace(
-    context_tokens=CONTEXT_TOKENS, thinking=lambda *_: None, name="tiny", signature="tiny", keeps_thoughts=False
+    context_tokens=CONTEXT_TOKENS,
+    thinking=lambda *_: None,
+    told=lambda is_to_think: SimpleNamespace(thinks=False),
+    name="tiny",
+    signature="tiny",
+    keeps_thoughts=False,
 )
 
 
