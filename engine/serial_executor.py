@@ -14,6 +14,11 @@ class SerialExecutor:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._last: Future[None] | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was submitted is done."""
+        return self._last is None or self._last.done()
+
     def submit(self, work: Callable[[], None]) -> None:
         """Queues work behind everything before it."""
         self._last = self._pool.submit(work)

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 MAX_GARBAGE_LINES = 20
 # The window gives the process three seconds to end.
 LANE_SECONDS = 1.0
+# More than there are kinds of lanes; models that are named once, rightly or wrongly, leave no thread behind.
+MOST_LANES = 24
 # The lane of a request by its parameters, and the methods that use it.
 _IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...] = (
     (lambda _: "settings", (protocol.SETTINGS_SET,)),
@@ -226,8 +228,16 @@ class Session:
 
     def _lane(self, name: str) -> SerialExecutor:
         if name not in self._lanes:
+            if len(self._lanes) >= MOST_LANES:
+                self._end_idle_lanes()
             self._lanes[name] = SerialExecutor(name)
         return self._lanes[name]
+
+    def _end_idle_lanes(self) -> None:
+        for name, lane in list(self._lanes.items()):
+            if lane.is_idle:
+                lane.end()
+                del self._lanes[name]
 
     def _turn_to(self, request: Request) -> None:
         """Renders a page after the current one; of waiting requests only the newest is kept."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -15,7 +17,7 @@ from engine.errors import BadRequest, DiskFull
 from engine.metrics import Timings
 from engine.outlet import Outlet
 from engine.protocol import Message, Method, Nothing
-from engine.session import Awaited, Session, Work
+from engine.session import MOST_LANES, Awaited, Session, Work
 from tests.engine.test_host import Lines
 
 ANSWER = Answer("Blue.", (), (), (), Scope(0, 0, 0), None, "stop")
@@ -61,8 +63,8 @@ class Asker:
         self.session.serve(io.BytesIO(wire.encode_request(self._last_id, method, params)))
         return self._last_id
 
-    def ask(self, question_id: str, text: str = "Why?") -> wire.Reply:
-        request_id = self.request(protocol.ASK, protocol.Ask(question_id=question_id, text=text))
+    def ask(self, question_id: str, text: str = "Why?", model: str = "") -> wire.Reply:
+        request_id = self.request(protocol.ASK, protocol.Ask(question_id=question_id, text=text, model=model))
         self.lines.wait_for(request_id)
         reply: wire.Reply = self.lines.replies[request_id]
         return reply
@@ -170,3 +172,13 @@ def test_what_goes_wrong_with_it_is_told(desk: Desk, guest: Asker) -> None:
     guest.lines.wait_for(request_id)
     error = guest.lines.replies[request_id].error
     assert (error.kind, error.sentence, error.way_out) == ("DiskFull", "The disk is full.", "Make room.")
+
+
+def test_models_that_are_named_once_leave_no_thread_behind(guest: Asker) -> None:
+    for number in range(3 * MOST_LANES):
+        guest.ask(str(number), model=f"of a script {number}")
+    until = time.monotonic() + 60
+    # The threads of lanes that were ended end by themselves.
+    while (left := sum("of a script" in thread.name for thread in threading.enumerate())) > MOST_LANES:
+        assert time.monotonic() < until, left
+        time.sleep(0.01)
