@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 from gguf import GGMLQuantizationType, GGUFWriter, TokenType
 
 SEED = 20_251_121
@@ -80,10 +81,22 @@ def bench_model(folder: Path, shape: Shape, words: Sequence[str] = (), seed: int
     file = folder / f"bench-{shape.name}-{seed}{known}.gguf"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
+        _remove_left_behind(file)
         unfinished = file.with_suffix(f".{os.getpid()}.part")
-        write_model(unfinished, shape, seed, words)
-        unfinished.replace(file)
+        try:
+            write_model(unfinished, shape, seed, words)
+            unfinished.replace(file)
+        finally:
+            unfinished.unlink(missing_ok=True)
     return file
+
+
+def _remove_left_behind(file: Path) -> None:
+    """Removes what killed processes had written of this file."""
+    for part in file.parent.glob(f"{file.stem}.*.part"):
+        number = part.suffixes[-2][1:]
+        if not (number.isdecimal() and psutil.pid_exists(int(number))):
+            part.unlink(missing_ok=True)
 
 
 def write_model(file: Path, shape: Shape, seed: int = SEED, words: Sequence[str] = ()) -> None:

@@ -7,7 +7,7 @@ with a model, while it answers, and after the model is unloaded. The kernel's co
 file (anonymous and shared memory). The ledger's mapped file pages are shown but not compared: the kernel charges a page
 to the group that touched it first, which may be another one.
 
-Exit code 1 if any reading differs by more than 5 % of the kernel's count, or if memory cannot be limited.
+Exit code 1 if any reading differs by more than 5 % of the kernel's count, 2 if memory cannot be limited.
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ def main() -> int:
     try:
         parent = find()
     except CannotConfine as error:
-        print(error)
-        return 1
+        print(error, file=sys.stderr)
+        return 2
     model = bench_model(chosen.cache, SHAPES[chosen.model])
     with tempfile.TemporaryDirectory() as folder, confined(LIMIT_BYTES, parent) as group:
         documents = write_documents(Path(folder) / "documents", chosen.chunks)

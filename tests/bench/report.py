@@ -40,6 +40,11 @@ def show(title: str, ours: Figures, peers: Mapping[str, Figures], bounds: Figure
         print(line)
 
 
+def are_within(ours: Figures, bounds: Figures) -> bool:
+    """Returns whether every figure with an upper bound was measured and keeps it."""
+    return all(name in ours and ours[name] <= bound for name, bound in bounds.items())
+
+
 def unmeasured(bounds: Figures, named: Figures) -> list[str]:
     """Returns a line for each bound without a measurement: a peer that failed does not keep it."""
     return [

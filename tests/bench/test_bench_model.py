@@ -34,6 +34,28 @@ def test_a_model_is_written_once(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == [first.name]
 
 
+def test_what_a_killed_process_has_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.pid_exists", lambda number: number == 11)
+    name = bench_model(tmp_path, SMALL).stem
+    for left in (f"{name}.10.part", f"{name}.11.part", "other.10.part"):
+        (tmp_path / left).touch()
+    (tmp_path / f"{name}.gguf").unlink()
+    bench_model(tmp_path, SMALL)
+    # Process 11 is still writing, and the last file is one of another model.
+    assert {file.name for file in tmp_path.iterdir()} == {f"{name}.gguf", f"{name}.11.part", "other.10.part"}
+
+
+def test_a_model_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(file: Path, *rest: object) -> None:
+        file.touch()
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("tests.bench.bench_model.write_model", fails)
+    with pytest.raises(OSError, match="No space"):
+        bench_model(tmp_path, SMALL)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_header_says_what_the_shape_says(tmp_path: Path) -> None:
     read = read_shape(bench_model(tmp_path, SMALL))
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.config import LibrarySettings
 from engine.embedder import backends
 from tests.bench.indexing import Contest, Sample, bound, chunks_of, ratio, told
+from tests.bench.peers import PeerFailed
 from tests.helpers.parsing import pool_of
 from tests.helpers.pdf import Page, pdf
 
@@ -46,6 +49,44 @@ def test_rounds_that_a_peer_did_not_have_are_not_held_against_it(tmp_path: Path)
 def test_a_bound_that_does_not_hold_is_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert told(contest(tmp_path, ours=[2.0], embedder_alone=[1.0]), None) == 1
     assert "BROKEN" in capsys.readouterr().out
+
+
+def test_a_peer_that_fails_is_left_out_and_the_others_keep_their_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = contest(tmp_path)
+    measured.peers, measured.storing_seconds = Path("python"), 3.0
+    asked: list[str] = []
+
+    def peer(what: str) -> float:
+        asked.append(what)
+        if what == "default":
+            raise PeerFailed("The peer has ended.")
+        return 4.0
+
+    monkeypatch.setattr(measured, "ours", lambda: 2.0)
+    monkeypatch.setattr(measured, "alone", lambda: 2.0)
+    monkeypatch.setattr(measured, "peer", peer)
+    measured.run(2)
+
+    assert asked == ["default", "tuned", "tuned"]
+    assert {name: len(seconds) for name, seconds in measured.seconds.items()} == {
+        "ours": 2,
+        "embedder_alone": 2,
+        "langchain_chroma_tuned": 2,
+        "langchain_chroma_tuned_from_texts": 2,
+    }
+    # What was measured holds, but a bound was not measured.
+    assert told(measured, None) == 1
+
+
+def test_a_peer_without_a_result_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = contest(tmp_path)
+    measured.peers = Path(sys.executable)
+    monkeypatch.setattr("tests.bench.indexing.resolve", lambda settings: SimpleNamespace(folder=tmp_path))
+    monkeypatch.setattr("tests.bench.indexing.peer_environment.environment", lambda: {"PATH": ""})
+    with pytest.raises(PeerFailed):
+        measured.peer("of no such kind")
 
 
 def test_more_is_asked_where_bfloat16_is_native(monkeypatch: pytest.MonkeyPatch) -> None:

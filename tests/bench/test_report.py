@@ -45,6 +45,12 @@ def test_a_broken_bound_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert only_ours.endswith("bound 1: kept")
 
 
+def test_upper_bounds_hold_for_measured_figures_only() -> None:
+    assert report.are_within({"seconds": 1.0, "more": 9.0}, {"seconds": 1.0})
+    assert not report.are_within({"seconds": 1.1}, {"seconds": 1.0})
+    assert not report.are_within({}, {"seconds": 1.0})
+
+
 @pytest.mark.parametrize(("percent", "value"), [(0, 1), (50, 5), (90, 9), (99, 10), (100, 10)])
 def test_a_percentile_is_one_of_the_values(percent: float, value: float) -> None:
     assert percentile([10, 9, 8, 7, 6, 5, 4, 3, 2, 1], percent) == value

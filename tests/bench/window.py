@@ -9,8 +9,8 @@
   quotes.
 - `rss_peak_mb`: the window process's peak memory.
 
-Upper bounds are the design's budgets (`BOUNDS`); broken ones are shown, but the exit code is always 0. Runs offscreen
-unless QT_QPA_PLATFORM is set.
+Upper bounds are the design's budgets (`BOUNDS`). Exit code 1 if one does not hold; `--quick` checks none. Runs
+offscreen unless QT_QPA_PLATFORM is set.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report.show("window", ours, peers, BOUNDS)
     if options.json:
         report.write(options.json, ours, peers)
-    return 0
+    return 0 if options.quick or report.are_within(ours, BOUNDS) else 1
 
 
 def measure(folder: Path, is_quick: bool) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
