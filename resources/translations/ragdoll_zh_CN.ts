@@ -3875,12 +3875,20 @@
         <translation>请选择由 Ragdoll 导出的 JSON 文件。</translation>
     </message>
     <message>
+        <source>Import a few of them at a time.</source>
+        <translation>请每次只导入其中几个。</translation>
+    </message>
+    <message>
         <source>Other chats are still being imported.</source>
         <translation>其他对话仍在导入中。</translation>
     </message>
     <message>
         <source>The chats could not be imported: %1.</source>
         <translation>无法导入对话：%1。</translation>
+    </message>
+    <message>
+        <source>These files are too large together, so nothing was imported.</source>
+        <translation>这些文件加在一起太大，因此没有导入任何内容。</translation>
     </message>
     <message>
         <source>Try again when they are there.</source>
