@@ -10,11 +10,16 @@ from pathlib import Path
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import pytest
+from pytestqt.qtbot import QtBot
 
 from app import theme
 from app.chats import ChatStore
 from app.main import leave_clipboard
 from tests.helpers.fake_engine_client import FakeEngineClient
+
+# What has to happen may take longer than pytest-qt's five seconds where other tests run at the same time.
+for _wait in (QtBot.waitSignal, QtBot.waitSignals, QtBot.waitUntil, QtBot.waitExposed):
+    _wait.__kwdefaults__["timeout"] = 60_000
 
 
 @pytest.fixture

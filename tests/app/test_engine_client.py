@@ -20,7 +20,7 @@ SCRIPTED = Path(__file__).resolve().parents[1] / "helpers" / "scripted_engine.py
 # Short enough to test with, long enough for a busy machine to start a Python process in.
 QUICK = Patience(
     ping_s=0.1,
-    silence_s=0.6,
+    silence_s=20.0,
     phase_silence_s=60.0,
     back_off_s=(0.02, 0.04, 0.06),
     polite_stop_s=20.0,
@@ -257,7 +257,7 @@ def test_a_program_that_is_not_there_is_no_restart_loop(qtbot, tmp_path):
 
 @pytest.mark.expects_warnings
 def test_a_hanging_engine_is_killed_and_restarted(qtbot, make):
-    client = started(qtbot, make("--silent"))
+    client = started(qtbot, make("--silent", patience=replace(QUICK, silence_s=0.6)))
     heard = Heard(client)
     with qtbot.wait_signal(client.became_ready, timeout=TIMEOUT_MS):
         pass
@@ -265,7 +265,7 @@ def test_a_hanging_engine_is_killed_and_restarted(qtbot, make):
 
 
 def test_a_declared_phase_is_given_more_time(qtbot, make):
-    client = make("--silent-in-phase", "loading model")
+    client = make("--silent-in-phase", "loading model", patience=replace(QUICK, silence_s=0.6))
     heard = Heard(client)
     started(qtbot, client)
     qtbot.wait_until(lambda: heard.phases == ["loading model"], timeout=TIMEOUT_MS)
@@ -276,7 +276,7 @@ def test_a_declared_phase_is_given_more_time(qtbot, make):
 
 @pytest.mark.expects_warnings
 def test_an_engine_that_is_ready_but_answers_nothing_is_given_the_time_of_a_start(qtbot, make):
-    client = make("--never-pong", patience=replace(QUICK, phase_silence_s=1.5))
+    client = make("--never-pong", patience=replace(QUICK, phase_silence_s=1.5, silence_s=0.6))
     started(qtbot, client)
     heard = Heard(client)
     qtbot.wait_until(lambda: bool(heard.died), timeout=TIMEOUT_MS)

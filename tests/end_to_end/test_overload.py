@@ -126,12 +126,13 @@ class Desk:
 
     def course(self, question_id: str) -> Course:
         """How somebody's question went."""
-        events = self._events[self._asked_at[question_id] :]
-        found = next(place for place, (event, _) in enumerate(events) if _is_of(event, PassagesFound, question_id))
+        found = next(n for n, (event, _) in enumerate(self._events) if _is_of(event, PassagesFound, question_id))
+        # It may have been found before `submit` returned: then nothing came between.
         searched = sum(
-            isinstance(event, PassagesFound) and self.asked[event.question_id] == "batch" for event, _ in events[:found]
+            isinstance(event, PassagesFound) and self.asked[event.question_id] == "batch"
+            for event, _ in self._events[self._asked_at[question_id] : found]
         )
-        step = next(step for event, step in events if _is_of(event, TokensGenerated, question_id))
+        step = next(step for event, step in self._events if _is_of(event, TokensGenerated, question_id))
         before, after = self._handed_at[question_id]
         return Course(searched, step - after, step - before)
 

@@ -30,8 +30,8 @@ class SlowDisk:
         self.has_begun.set()
         if len(self.begun) > self.stops_after and not self.may_go_on.is_set():
             self.now += FOR_EVER
-            # Whoever waits for this waits long enough to be found out.
-            self.may_go_on.wait(2)
+            # Whoever waits for this waits long enough to be found out; a slow machine has asked all by then.
+            self.may_go_on.wait(20)
         outcome = self._write(path, header, data, is_wanted)
         if outcome == "written":
             self.written.append(path)

@@ -14,7 +14,8 @@ import pytest
 
 from engine.config import Settings
 from engine.core import Citation, Evidence, Passage, Question, Quote, SamplingParams, Scope, Unfinished
-from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, ModelStateChanged
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, ModelStateChanged, TokensGenerated
+from engine.generation import loader
 from engine.generation.commands import AtOnce, InTurn
 from engine.generation.load_plan import Planning, unmeasured
 from engine.generation.refreshes import EvidenceSource
@@ -58,6 +59,7 @@ class Desk:
     ) -> None:
         self.events: list[Event] = []
         self._said: queue.Queue[Event] = queue.Queue()
+        self._at_text: dict[str, Callable[[], object]] = {}
         self.ledger = Ledger()
         self.known: set[int] | None = None
         self.settings = Settings()
@@ -97,6 +99,14 @@ class Desk:
         self.worker.submit(in_flight, evidence)
         return in_flight
 
+    def at_text_of(self, question_id: str, act: Callable[[], object]) -> None:
+        """Acts at an answer's first text, on the generation thread: the answer cannot end before."""
+        self._at_text[question_id] = act
+
+    def wait_for_more(self) -> None:
+        """Has the generation thread compute nothing until it is told something; for `at_text_of`."""
+        self.wait_until(lambda: not self.worker._inbox.empty())
+
     def end_of(self, question_id: str = "q") -> Event:
         return self.wait_for(lambda event: isinstance(event, ENDS) and event.question_id == question_id)
 
@@ -105,6 +115,10 @@ class Desk:
 
     def model_state(self, state: str) -> ModelStateChanged:
         return self.wait_for(lambda event: isinstance(event, ModelStateChanged) and event.state == state)
+
+    def all_kept_is_known(self) -> None:
+        """Waits until the folder of what is kept has been looked through, after the model has been loaded."""
+        self.wait_until(lambda: self.loader.planner.shared.opened_files.scanned.is_set())
 
     def wait_for(self, is_wanted) -> Event:
         while True:
@@ -124,6 +138,8 @@ class Desk:
     def _take(self, event: Event) -> None:
         self.events.append(event)
         self._said.put(event)
+        if isinstance(event, TokensGenerated) and event.question_id in self._at_text:
+            self._at_text.pop(event.question_id)()
 
 
 def quote_answer(quotes) -> tuple[str, tuple[Citation, ...]]:
@@ -136,6 +152,12 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     yield desk
     desk.worker.stop()
     assert desk.ledger.spans() == ()
+
+
+@pytest.fixture
+def all_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who stops waits for the disk, however slow it is, until all that is kept lies there."""
+    monkeypatch.setattr(loader, "KEEPING_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -65,8 +65,14 @@ def model_desk(desk: Desk, endless: Path) -> Iterator[Desk]:
     yield from serving(desk, endless, check)
 
 
-def test_answers_go_on_while_there_is_room_for_more_of_them_and_for_fewer_again(model_desk, decisive):
-    ask_all(model_desk, decisive)
+def test_answers_go_on_while_there_is_room_for_more_of_them_and_for_fewer_again(model_desk, decisive, at_once):
+    *_, last = decisive
+    # All of them are being written when the first placement comes.
+    model_desk.at_text_of(last, model_desk.wait_for_more)
+    with at_once():
+        for question in decisive:
+            model_desk.ask(question, question, **LONG)
+    has_begun(model_desk, last)
     for count in (16, 48, 16, 2, 4):
         settled = placed(model_desk, **slots(count))
         assert settled.is_in_force, settled
@@ -90,6 +96,7 @@ def test_steps_of_another_size_take_up_a_prompt_that_is_half_read(model_desk, de
 
 
 def test_keys_and_values_of_another_format_are_computed_again_and_what_was_told_stays(model_desk):
+    model_desk.at_text_of("q", model_desk.wait_for_more)
     model_desk.ask("How?", "q", **ENDLESS)
     has_begun(model_desk, "q")
     settled = placed(model_desk, kv_type="q8_0")
@@ -156,10 +163,12 @@ def test_an_answer_that_ended_just_before_its_context_goes_is_kept(model_desk, m
 
     monkeypatch.setattr(applying, "_set_aside", end_before)
     monkeypatch.setattr(KnowledgeKeeper, "keep", noted)
+    wanted = replace(model_desk.loader.placement, **slots(8))
+    # At its second text: a first token is in no cell yet.
+    model_desk.at_text_of("q", lambda: model_desk.at_text_of("q", lambda: model_desk.worker.apply(wanted)))
     model_desk.ask("How?", "q", **ENDLESS)
-    has_begun(model_desk, "q")
+    assert model_desk.wait_for(lambda event: isinstance(event, PlacementSettled)).is_in_force
     prompt_made = next(event for event in model_desk.events if isinstance(event, PromptMade))
-    assert placed(model_desk, **slots(8)).is_in_force
     assert max(ends) > prompt_made.num_tokens
 
 

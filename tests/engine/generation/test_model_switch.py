@@ -20,7 +20,6 @@ from engine.events import (
     AnswerFailed,
     AnswerFinished,
     AnswerStateChanged,
-    Event,
     ModelStateChanged,
     TokensGenerated,
 )
@@ -104,12 +103,15 @@ def wait_for_text(desk: Desk, question_id: str) -> None:
     desk.wait_for(lambda event: isinstance(event, TokensGenerated) and event.question_id == question_id)
 
 
-def test_a_person_who_changes_the_model_does_not_wait_for_a_script(model_desk, other_model):
-    for number in range(NUM_BATCH):
-        ask_in_batch(model_desk, f"batch{number}", max_tokens=12)
-    wait_for_text(model_desk, "batch0")
-    model_desk.worker.use(UseModel(other_model))
-    model_desk.ask("How?", "person", max_tokens=4)
+def test_a_person_who_changes_the_model_does_not_wait_for_a_script(model_desk, other_model, at_once):
+    def change() -> None:
+        model_desk.worker.use(UseModel(other_model))
+        model_desk.ask("How?", "person", max_tokens=4)
+
+    model_desk.at_text_of("batch0", change)
+    with at_once():
+        for number in range(NUM_BATCH):
+            ask_in_batch(model_desk, f"batch{number}", max_tokens=12)
     models = {name: end.answer.model for name, end in ends_of(model_desk, NUM_BATCH + 1).items()}
     assert models["person"] == models[f"batch{NUM_BATCH - 1}"] == "tiny-qwen2"
     # The old model answers only those that had begun to appear; and the new one hardly ever answers before the user's.
@@ -119,17 +121,13 @@ def test_a_person_who_changes_the_model_does_not_wait_for_a_script(model_desk, o
     assert list(models).index("person") < len(of_the_old) + 10
 
 
-def test_no_answer_is_begun_twice_for_those_who_see_it(model_desk, other_model, at_once, monkeypatch):
-    def choose_once_seen(event: Event) -> None:
-        model_desk._take(event)
-        is_of_q2 = isinstance(event, TokensGenerated) and event.question_id == "q2"
-        if is_of_q2 and text_told(model_desk, "q2") == event.text:
-            # On the generation thread, so that the answer cannot end before.
-            for number in range(4, 8):
-                ask_in_batch(model_desk, f"q{number}", max_tokens=20)
-            model_desk.worker.use(UseModel(other_model))
+def test_no_answer_is_begun_twice_for_those_who_see_it(model_desk, other_model, at_once):
+    def ask_more_and_choose() -> None:
+        for number in range(4, 8):
+            ask_in_batch(model_desk, f"q{number}", max_tokens=20)
+        model_desk.worker.use(UseModel(other_model))
 
-    monkeypatch.setattr(model_desk.worker.models.members.home.under_way, "_publish", choose_once_seen)
+    model_desk.at_text_of("q2", ask_more_and_choose)
     with at_once():
         for number in range(4):
             ask_in_batch(model_desk, f"q{number}", max_tokens=60)

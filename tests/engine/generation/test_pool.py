@@ -200,11 +200,16 @@ def test_without_a_chosen_model_one_that_is_named_answers(models, alone, pool_de
     assert desk.text_of("named") == alone[models[0]]
 
 
-def test_models_that_fit_together_write_side_by_side_and_nothing_is_moved(models, alone, pool_desk):
+def test_models_that_fit_together_write_side_by_side_and_nothing_is_moved(
+    models, alone, pool_desk, at_once, monkeypatch
+):
+    # A turn is no longer than a few steps, however fast they are.
+    slow_down(monkeypatch, 0.005)
     desk = pool_desk(FOR_ALL)
     desk.worker.use(UseModel(models[0]))
-    desk.ask_of(models[0], "a")
-    desk.ask_of(models[1], "b")
+    with at_once():
+        desk.ask_of(models[0], "a")
+        desk.ask_of(models[1], "b")
     assert {desk.text_of("a"), desk.text_of("b")} == {alone[models[0]], alone[models[1]]}
     assert switches(desk) == []
     assert all(member.is_in_memory for member in desk.members.values())
@@ -657,9 +662,11 @@ def test_choosing_quotes_is_told_where_the_model_stays_for_who_named_it(models, 
     desk.worker.use(UseModel(models[0]))
     desk.ask_of(models[0], "a", max_tokens=100)
     desk.begin_of("a")
-    desk.events.clear()
+    num_before = len(desk.events)
     desk.worker.use(UseModel(None))
-    desk.wait_until(lambda: any(isinstance(one, ModelStateChanged) and one.state == "none" for one in desk.events))
+    desk.wait_until(
+        lambda: any(isinstance(one, ModelStateChanged) and one.state == "none" for one in desk.events[num_before:])
+    )
     desk.ask_of("", "quotes")
     assert desk.text_of("quotes").startswith("“Threads")
     desk.text_of("a")

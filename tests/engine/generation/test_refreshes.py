@@ -210,12 +210,15 @@ def num_added(desk: Desk, end: AnswerFinished) -> int:
     return sum(len(segment.tokens) for segment in segments[behind:-1] if segment.tokens not in written)
 
 
+@pytest.mark.usefixtures("all_is_written")
 def test_a_restart_finds_it_too(refreshed, write, tmp_path: Path, tiny_model: Path):
     first = write()
     added = num_added(refreshed, first)
     refreshed.worker.stop()
     again = Desk(tmp_path)
     again.worker.use(UseModel(tiny_model))
+    again.model_state("loaded")
+    again.all_kept_is_known()
     again.ask("How?", "next", first.answer.segments, max_tokens=4)
     second = again.end_of("next")
     again.worker.stop()

@@ -51,6 +51,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def with_model(desk: Desk, model: Path) -> Desk:
     desk.worker.use(UseModel(model))
     desk.model_state("loaded")
+    desk.all_kept_is_known()
     return desk
 
 
@@ -121,6 +122,7 @@ def test_the_tokens_of_a_conversation_are_the_models_in_whatever_format_it_keeps
     assert len(list((tmp_path / "kv").iterdir())) >= 1
 
 
+@pytest.mark.usefixtures("all_is_written")
 @pytest.mark.parametrize("template", [CHATML, NAMES_THE_DAY, THINKS])
 def test_the_next_turn_on_another_day_after_a_restart_reads_nothing_again(start, tmp_path, monkeypatch, template: str):
     class Monday(date):
@@ -140,6 +142,7 @@ def test_the_next_turn_on_another_day_after_a_restart_reads_nothing_again(start,
     assert two.answer.segments[0].get("asked_on") == ("2026-11-23" if template == NAMES_THE_DAY else None)
 
 
+@pytest.mark.usefixtures("all_is_written")
 def test_a_conversation_is_found_after_a_restart_where_memory_may_keep_nothing(start, tmp_path):
     """As where a model's layers take all memory: it passes through it, a piece at a time."""
     model = write_tiny_model(tmp_path / "m.gguf", chat_template=CHATML, never_ends=True)

@@ -60,9 +60,10 @@ def told(desk: Desk, *kinds: type) -> list[str]:
     return [event.question_id for event in desk.events if isinstance(event, kinds)]
 
 
-def test_answers_are_written_side_by_side(model_desk):
-    for name in ("a", "b", "c"):
-        model_desk.ask(f"How, {name}?", name, max_tokens=60, grammar=LONG)
+def test_answers_are_written_side_by_side(model_desk, at_once):
+    with at_once():
+        for name in ("a", "b", "c"):
+            model_desk.ask(f"How, {name}?", name, max_tokens=60, grammar=LONG)
     ends = [model_desk.end_of(name) for name in ("a", "b", "c")]
     assert all(isinstance(end, AnswerFinished) and len(end.answer.text) == 60 for end in ends)
     names = told(model_desk, TokensGenerated)
@@ -106,10 +107,12 @@ def test_a_conversation_goes_on_from_any_of_several_answers(model_desk):
 
 
 def test_a_change_of_the_model_waits_for_the_answers_that_people_see(model_desk):
+    def choose_quotes() -> None:
+        model_desk.worker.use(UseModel(None))
+        model_desk.ask("How?", "b")
+
+    model_desk.at_text_of("a", choose_quotes)
     model_desk.ask("How?", "a", max_tokens=400, grammar=LONG)
-    model_desk.wait_for(lambda event: isinstance(event, TokensGenerated))
-    model_desk.worker.use(UseModel(None))
-    model_desk.ask("How?", "b")
     assert model_desk.end_of("a").answer.model == "tiny-llama"
     assert model_desk.end_of("b").answer.model is None
     assert AnswerStateChanged("b", "queued", 0) in model_desk.events
@@ -135,6 +138,7 @@ def test_a_next_turn_reads_only_what_is_new(model_desk):
     assert second.timings.prompt_tokens > second.timings.cached_tokens
 
 
+@pytest.mark.usefixtures("all_is_written")
 @pytest.mark.parametrize("architecture", ["llama", "qwen2"])
 def test_an_edited_question_and_a_regenerated_answer_read_only_what_differs(
     desk: Desk, next_start, architecture: str, tmp_path: Path
@@ -162,18 +166,22 @@ def test_an_edited_question_and_a_regenerated_answer_read_only_what_differs(
     again = next_start()
     again.worker.use(UseModel(model))
     again.model_state("loaded")
+    again.all_kept_is_known()
     again.ask("Otherwise?", "edited", transcript=first.answer.segments, max_tokens=4)
     after_restart = again.end_of("edited")
     assert after_restart.timings.cached_tokens >= so_far
     assert after_restart.answer.text == edited.answer.text
 
 
+@pytest.mark.usefixtures("all_is_written")
 def test_what_was_read_is_found_again_after_a_restart(model_desk, next_start, tiny_model):
     model_desk.ask("How?", max_tokens=2)
     before = model_desk.end_of()
     model_desk.worker.stop()
     again = next_start()
     again.worker.use(UseModel(tiny_model))
+    again.model_state("loaded")
+    again.all_kept_is_known()
     again.ask("How?", max_tokens=2)
     after = again.end_of()
     assert after.timings.cached_tokens > after.timings.prompt_tokens - 20
@@ -280,9 +288,10 @@ def test_a_loop_that_cannot_even_be_closed_has_others_answered_all_the_same(mode
     assert isinstance(model_desk.end_of("next"), AnswerFinished)
 
 
-def test_a_grammar_that_is_none_fails_its_own_question_alone(model_desk):
-    model_desk.ask("How?", "a", max_tokens=30, grammar=LONG)
-    model_desk.ask("How?", "b", grammar="no grammar (")
+def test_a_grammar_that_is_none_fails_its_own_question_alone(model_desk, at_once):
+    with at_once():
+        model_desk.ask("How?", "a", max_tokens=30, grammar=LONG)
+        model_desk.ask("How?", "b", grammar="no grammar (")
     assert isinstance(model_desk.end_of("b"), AnswerFailed)
     assert isinstance(model_desk.end_of("a"), AnswerFinished)
 
@@ -306,17 +315,17 @@ def test_questions_that_wait_when_the_worker_stops_are_cancelled(tmp_path: Path)
     assert sorted(told(desk, AnswerFinished, AnswerCancelled)) == ["a", "b"]
 
 
-def test_a_question_of_a_script_waits_for_one_of_a_person(desk, tiny_model):
+def test_a_question_of_a_script_waits_for_one_of_a_person(desk, tiny_model, at_once):
     chosen = desk.settings.generation.model_copy(update={"parallel_answers": 1})
     desk.settings = desk.settings.model_copy(update={"generation": chosen})
     desk.worker.use(UseModel(tiny_model))
     desk.model_state("loaded")
-    for number in range(6):
-        sampling = SamplingParams(max_tokens=300, temperature=0.0, grammar=LONG)
-        question = Question(f"batch{number}", f"Question {number}?", sampling=sampling, priority="batch")
-        desk.worker.submit(QuestionInFlight(question), EVIDENCE)
-    desk.wait_for(lambda event: isinstance(event, TokensGenerated))
-    desk.ask("How?", "person", max_tokens=4)
+    desk.at_text_of("batch0", lambda: desk.ask("How?", "person", max_tokens=4))
+    with at_once():
+        for number in range(6):
+            sampling = SamplingParams(max_tokens=300, temperature=0.0, grammar=LONG)
+            question = Question(f"batch{number}", f"Question {number}?", sampling=sampling, priority="batch")
+            desk.worker.submit(QuestionInFlight(question), EVIDENCE)
     for _ in range(6):
         desk.end_of_any()
     assert "person" in told(desk, *ENDS)[:3]
@@ -356,9 +365,11 @@ def test_a_prompt_is_read_while_the_search_goes_on(ahead_desk, tiny_model: Path,
     assert computed.prompt_tokens - computed.cached_tokens < read + 10
 
 
-def test_a_question_that_comes_while_its_prompt_is_being_read_goes_on_with_it(ahead_desk):
-    in_flight = expected(ahead_desk, EVIDENCE.passages)
-    ahead_desk.worker.submit(in_flight, EVIDENCE)
+def test_a_question_that_comes_while_its_prompt_is_being_read_goes_on_with_it(ahead_desk, at_once):
+    # Of so short a prompt all may have been read otherwise.
+    with at_once():
+        in_flight = expected(ahead_desk, EVIDENCE.passages)
+        ahead_desk.worker.submit(in_flight, EVIDENCE)
     end = ahead_desk.end_of()
     ahead_desk.ask("How?", "again", max_tokens=8)
     assert end.answer.text == ahead_desk.end_of("again").answer.text

@@ -56,14 +56,15 @@ def test_answers_come_side_by_side_and_as_they_would_alone(model_desk, at_once):
     assert set(names[names.index("two") :]) == {"one", "two"}
 
 
-def test_what_has_to_give_way_goes_on_with_the_same_text(model_desk):
+def test_what_has_to_give_way_goes_on_with_the_same_text(model_desk, at_once):
     asked = [(f"q{number}", f"How, {number}?") for number in range(2)]
     alone = []
     for name, text in asked:
         model_desk.ask(text, f"alone-{name}", max_tokens=180, grammar=LONG)
         alone.append(model_desk.end_of(f"alone-{name}").answer.text)
-    for name, text in asked:
-        model_desk.ask(text, name, max_tokens=180, grammar=LONG)
+    with at_once():
+        for name, text in asked:
+            model_desk.ask(text, name, max_tokens=180, grammar=LONG)
     ends = {end.question_id: end for end in (model_desk.end_of_any(), model_desk.end_of_any())}
     assert [ends[name].answer.text for name, _ in asked] == alone == ["a" * 180] * 2
     counters = model_desk.loader.loaded_now.loop.counters()
@@ -127,7 +128,7 @@ def test_a_conversation_is_found_again_after_a_restart_until_a_document_of_it_is
     assert not model_desk.loader.loaded_now.keeper.tree.root.children
 
 
-def test_what_makes_way_with_something_kept_goes_on_with_the_same_text(model_desk):
+def test_what_makes_way_with_something_kept_goes_on_with_the_same_text(model_desk, at_once):
     model_desk.ask("How?", "first", max_tokens=6)
     first = model_desk.end_of("first").answer.segments
     asked = [(f"q{number}", f"And then, {number}?") for number in range(2)]
@@ -135,8 +136,9 @@ def test_what_makes_way_with_something_kept_goes_on_with_the_same_text(model_des
     for name, text in asked:
         model_desk.ask(text, f"alone-{name}", transcript=first, max_tokens=150, grammar=LONG)
         alone.append(model_desk.end_of(f"alone-{name}").answer.text)
-    for name, text in asked:
-        model_desk.ask(text, name, transcript=first, max_tokens=150, grammar=LONG)
+    with at_once():
+        for name, text in asked:
+            model_desk.ask(text, name, transcript=first, max_tokens=150, grammar=LONG)
     ends = {end.question_id: end for end in (model_desk.end_of_any(), model_desk.end_of_any())}
     assert [ends[name].answer.text for name, _ in asked] == alone
     model_desk.wait_until(lambda: model_desk.loader.loaded_now.loop.counters().cells_used == 0)
@@ -157,13 +159,13 @@ def test_beams_are_refused_with_a_sentence(model_desk):
     assert end.error.way_out
 
 
-def test_one_that_is_cancelled_leaves_the_other_as_it_is(model_desk):
+def test_one_that_is_cancelled_leaves_the_other_as_it_is(model_desk, at_once):
     model_desk.ask("How, one?", "alone", max_tokens=100, grammar=LONG)
     alone = model_desk.end_of("alone").answer.text
-    model_desk.ask("How, one?", "stays", max_tokens=100, grammar=LONG)
-    leaving = model_desk.ask("How, two?", "leaves", max_tokens=100_000, grammar=LONG)
-    model_desk.wait_for(lambda event: isinstance(event, TokensGenerated) and event.question_id == "leaves")
-    leaving.cancelled.set()
+    with at_once():
+        model_desk.ask("How, one?", "stays", max_tokens=100, grammar=LONG)
+        leaving = model_desk.ask("How, two?", "leaves", max_tokens=100_000, grammar=LONG)
+        model_desk.at_text_of("leaves", leaving.cancelled.set)
     ends = {end.question_id: end for end in (model_desk.end_of_any(), model_desk.end_of_any())}
     assert isinstance(ends["leaves"], AnswerCancelled)
     assert ends["stays"].answer.text == alone
