@@ -233,7 +233,7 @@ class ChatStore:
             )
 
     def erase(self, *conversation_ids: str) -> None:
-        """Erases those of these conversations that are hidden, at once; the disk gets their room back."""
+        """Erases those of these conversations that are hidden, at once; what is written next takes their room."""
         with self._change():
             erased = self._connection.execute(
                 "DELETE FROM conversations WHERE deleted_at IS NOT NULL "

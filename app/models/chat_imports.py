@@ -132,7 +132,7 @@ class ChatImports(QObject):
     def _give_up(self) -> None:
         self._timer.stop()
         self._adding = iter(())
-        # A disk may have been filled by the first of them. If they cannot be erased now, the next start tries again.
+        # On a full disk, chats need the room that they took. If that fails, the next start erases them.
         with suppress(RagdollError):
             self._store.erase(*self._ids)
 

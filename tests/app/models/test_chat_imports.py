@@ -177,7 +177,7 @@ def test_where_one_chat_cannot_be_stored_none_appears(models, store, imports, el
     )
     assert refusal(imports, qtbot, folder)
     assert elsewhere.conversations() == ()
-    # The first two were stored hidden, and keep no room on the full disk.
+    # The first two were stored hidden, and their room is free for what is written next.
     assert elsewhere._connection.execute("SELECT count(*) FROM conversations").fetchone() == (0,)
     assert elsewhere._connection.execute("SELECT count(*) FROM turns").fetchone() == (0,)
 
