@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import time
 from collections.abc import Collection, Generator, Iterator, Sequence
@@ -96,6 +97,11 @@ class ChatStore:
         if self._copied is not None:
             return self._newest() == self._copied
         return not (self.conversations() or self.runs.runs() or self.presets.presets())
+
+    @property
+    def free_bytes(self) -> int | None:
+        """How much room the disk has for more; None if nothing is written there. Usable from any thread."""
+        return shutil.disk_usage(self._file.parent).free if self.is_kept else None
 
     def close(self) -> None:
         self._connection.close()

@@ -3875,6 +3875,10 @@
         <translation>请选择由 Ragdoll 导出的 JSON 文件。</translation>
     </message>
     <message>
+        <source>Free another %1 MiB on the disk with Ragdoll’s data, or import a few chats at a time.</source>
+        <translation>请在存放 Ragdoll 数据的磁盘上再腾出 %1 MiB，或者每次只导入几个对话。</translation>
+    </message>
+    <message>
         <source>Import a few of them at a time.</source>
         <translation>请每次只导入其中几个。</translation>
     </message>
@@ -3885,6 +3889,10 @@
     <message>
         <source>The chats could not be imported: %1.</source>
         <translation>无法导入对话：%1。</translation>
+    </message>
+    <message>
+        <source>The disk has no room for these chats, so nothing was imported.</source>
+        <translation>磁盘空间不足以保存这些对话，因此没有导入任何内容。</translation>
     </message>
     <message>
         <source>These files are too large together, so nothing was imported.</source>

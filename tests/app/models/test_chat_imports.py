@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from app.chats import ChatStore, WholeChat, exchange
 from app.chats.records import Conversation, Outcome
-from app.models import AppModels
+from app.models import AppModels, chat_imports
 from app.models.chat_imports import ChatImports
 from app.settings import SettingsStore
 from engine.protocol import Filters, Manner
@@ -165,6 +167,26 @@ def test_files_that_are_too_large_together_are_not_read(imports, qtbot, tmp_path
     for path in paths:
         path.write_text("[1, 2]")
     assert refusal(imports, qtbot, *paths) == "These files are too large together, so nothing was imported."
+
+
+@pytest.mark.parametrize(
+    ("short_bytes", "is_kept", "is_refused"), [(1, True, True), (0, True, False), (1, False, False)]
+)
+def test_without_room_on_the_disk_nothing_is_begun(
+    models, store, imports, elsewhere, qtbot, tmp_path, monkeypatch, short_bytes: int, is_kept: bool, is_refused: bool
+):
+    add_chat(store, "One", "Yes.")
+    folder = exported(models, qtbot, tmp_path)
+    num_bytes = sum(file.stat().st_size for file in Path(folder).glob("*.json"))
+    free_bytes = chat_imports._TIMES_ON_DISK * num_bytes + chat_imports._LEFT_BYTES - short_bytes
+    monkeypatch.setattr("app.chats.store.shutil.disk_usage", lambda path: SimpleNamespace(free=free_bytes))
+    elsewhere.is_kept = is_kept
+    if is_refused:
+        sentence = "The disk has no room for these chats, so nothing was imported."
+        assert refusal(imports, qtbot, folder) == sentence
+    else:
+        imported(imports, qtbot, folder)
+    assert len(elsewhere.conversations()) == (not is_refused)
 
 
 def test_where_one_chat_cannot_be_stored_none_appears(models, store, imports, elsewhere, qtbot, tmp_path, monkeypatch):
